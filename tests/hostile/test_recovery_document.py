@@ -5,6 +5,7 @@ forgets nothing that was paid for.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator, Iterator
@@ -17,14 +18,18 @@ import pytest
 
 from bs4_common.checkpoints.remote.errors import StoreDamaged
 from bs4_common.ids import ulid
-from bs4_console.errors import RefusedError
+from bs4_console.errors import HostKeyUnknown, LinkError, RefusedError
+from bs4_console.pods import liveness
 from bs4_console.pods.inventory import Pod
+from bs4_console.pods.state import PodState
 from bs4_console.providers.base import label_of
+from bs4_console.providers.errors import NoKey
+from bs4_console.provision.rent import Provisioner
 from bs4_console.recovery.recovery_io import RealHands
 from bs4_console.recovery.recovery_types import Absent
 from bs4_console.recovery.state import Attempt, Records, State, Where
 from bs4_practice.cloud import Cloud, running
-from tests.console.recovery.recovering import FIRST, LAYOUT, World, WorldStore
+from tests.console.recovery.recovering import FIRST, LAYOUT, World, WorldStore, controller
 from tests.console.recovery.test_recovery_io import CONFIG, always, hands
 
 SOUND = State(
@@ -57,6 +62,13 @@ ODD = {
     "a machine that is a text": changed("where", to="alpha"),
     "made that is a text": changed("where", "made", to="yes"),
     "a price that is a text": changed("attempts", 0, "price", to="2"),
+    "a price below 0": changed("attempts", 0, "price", to=-1e6),
+    "a machine's price below 0": changed("where", "price", to=-0.5),
+    "a rent at no provider": changed("where", to={"pod": "demo-1", "made": True}),
+    "a rent of no machine": changed(
+        "left", 0, to={"pod": "demo-1", "made": True, "provider": "vast"}
+    ),
+    "a rent without a recovery": replace(SOUND, phase="renting", attempts=()).encode(""),
     "a price that is none": changed("attempts", 0, "price", to=float("nan")),
     "a time of 400 digits": changed("attempts", 0, "t", to=10**400),
     "a step that is a part": changed("step", to=1.5),
@@ -86,13 +98,88 @@ def test_a_recovery_that_the_document_forgets_or_cheapens_is_paid_all_the_same(
     paid = Attempt(
         label="l", t=1000.0, provider="vast", price=6.0, step_before=1, instance="9", ended_t=None
     )
-    assert Records(store, LAYOUT, tmp_path).save(replace(SOUND, attempts=(paid,)))
+    assert Records(store=store, layout=LAYOUT, directory=tmp_path).save(
+        replace(SOUND, attempts=(paid,))
+    )
     cheap, other = replace(paid, price=0.0, t=5000.0), replace(paid, label="other", price=1.0)
     for attempts in ((), (cheap,), (replace(paid, instance=""),)):
         # A controller that is started anew on this machine.
-        known = Records(store, LAYOUT, tmp_path).paid((*attempts, other))
+        known = Records(store=store, layout=LAYOUT, directory=tmp_path).paid((*attempts, other))
         spent = replace(SOUND, attempts=known).spent(0.0, 1000.0 + 3600.0)
         assert spent == pytest.approx(7.0)
+
+
+def test_a_recovery_costs_at_least_until_it_was_last_noted_in_use(tmp_path: Path) -> None:
+    store: Any = WorldStore(World())
+    now = 1000.0
+    paid = Attempt(label="l", t=now, provider="vast", price=6.0, step_before=1, instance="9")
+
+    def records() -> Records:
+        return Records(store=store, layout=LAYOUT, directory=tmp_path, wall=lambda: now)
+
+    def spent(attempt: Attempt) -> float:
+        known = records().paid((attempt,))
+        return replace(SOUND, attempts=known).spent(0.0, now)
+
+    early = replace(paid, ended_t=1000.5)
+    now += 3600.0
+    noted = records()
+    assert noted.save(replace(SOUND, attempts=(paid,)))
+    now += 3600.0
+    assert spent(paid) == pytest.approx(12.0), "in use, as far as anybody knows"
+    assert spent(early) == pytest.approx(6.0)
+    # This controller goes on from such a document, and so notes what stands in it.
+    assert noted.load() is not None
+    cheap = replace(early, price=0.1)
+    assert noted.save(replace(SOUND, attempts=(cheap,)))
+    assert spent(cheap) == pytest.approx(6.0)
+
+
+def test_an_end_that_was_noted_is_the_end(tmp_path: Path) -> None:
+    store: Any = WorldStore(World())
+    paid = Attempt(
+        label="l", t=0.0, provider="vast", price=6.0, step_before=1, instance="9", ended_t=7200.0
+    )
+    assert Records(store=store, layout=LAYOUT, directory=tmp_path, wall=lambda: 7200.0).save(
+        replace(SOUND, attempts=(paid,))
+    )
+    for ended_t in (0.5, None, 36000.0):
+        known = Records(store=store, layout=LAYOUT, directory=tmp_path).paid(
+            (replace(paid, ended_t=ended_t),)
+        )
+        assert replace(SOUND, attempts=known).spent(0.0, 72000.0) == pytest.approx(12.0)
+
+
+def test_what_another_run_of_the_same_name_has_cost_is_not_counted(tmp_path: Path) -> None:
+    store: Any = WorldStore(World())
+    paid = Attempt(
+        label="l", t=0.0, provider="vast", price=6.0, step_before=1, instance="9", ended_t=3600.0
+    )
+    old = Records(
+        store=store, layout=LAYOUT, directory=tmp_path, place="b2://one/saved/demo/recovery.json"
+    )
+    assert old.save(replace(SOUND, attempts=(paid,)))
+    earlier = replace(paid, label="noted by an older console")
+    document = json.loads(replace(SOUND, attempts=(earlier,)).encode())
+    old.note("state", phase="watching", state=document)
+    for place, labels in (
+        (old.place, {paid.label, earlier.label}),
+        ("b2://two/saved/demo/recovery.json", {earlier.label}),
+    ):
+        found = Records(store=store, layout=LAYOUT, directory=tmp_path, place=place).paid(())
+        assert {attempt.label for attempt in found} == labels
+
+
+async def test_an_order_that_could_not_be_read_again_is_not_saved(tmp_path: Path) -> None:
+    sync = {"kind": "sync", "to": "b2://practice-bucket/saved"}
+    odd = ({"kind": "sync", "every": [1]}, {"kind": "odd"}, sync, {"kind": "launch"})
+    world = World()
+    world.machines["7"].orders = odd
+    for _ in range(2):
+        assert (await controller(world, tmp_path / "here").poll()).word == "watching"
+    found = Records(store=WorldStore(world), layout=LAYOUT, directory=tmp_path).load()
+    assert found is not None
+    assert found.orders == (sync,)
 
 
 @pytest.fixture
@@ -107,10 +194,13 @@ class Near:
     def __init__(self) -> None:
         self.linked_to: list[Pod] = []
         self.keys: dict[str, str] = {}
+        self.error: LinkError | None = None
 
     @contextlib.asynccontextmanager
     async def linked(self, pod: Pod, **_: Any) -> AsyncIterator[Any]:
         self.linked_to.append(pod)
+        if self.error is not None:
+            raise self.error
         yield SimpleNamespace(state=SimpleNamespace(runs={}))
 
     def pinned(self, pod: str) -> list[str]:
@@ -118,6 +208,9 @@ class Near:
 
     def pin(self, pod: str, key: str) -> None:
         self.keys[pod] = key
+
+    def kept(self, pod: Pod) -> PodState:
+        return PodState(name=pod.name)
 
 
 async def rented(cloud: Cloud, place: Path, run: str) -> tuple[RealHands, Where]:
@@ -172,3 +265,122 @@ async def test_the_machine_of_another_run_is_not_connected_to(cloud: Cloud, tmp_
     with pytest.raises(RefusedError, match="not rented for demo"):
         await does.report(replace(theirs, label=label_of("demo", ulid()), host="192.0.2.66"))
     assert (near.linked_to, list(does.inventory.list())) == ([], [])
+
+
+async def greet(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Answer as an SSH server does at first."""
+    writer.write(b"SSH-2.0-other\r\n")
+    await writer.drain()
+    writer.close()
+
+
+@pytest.mark.parametrize(("shown", "verdict"), [("ssh-ed25519 B", "ended"), ("k", "unknown")])
+async def test_a_machine_that_knows_no_host_key_sees_that_the_address_has_another_machine(
+    cloud: Cloud,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    shown: str,
+    verdict: str,
+) -> None:
+    """A job that starts with nothing: the pod is gone, and its address was given to another."""
+    monkeypatch.setenv("BS4_VAST_URL", cloud.url("vast"))
+    monkeypatch.setenv("VAST_API_KEY", cloud.KEY)
+    monkeypatch.setenv("BS4_CONFIG_DIR", str(tmp_path / "config"))
+
+    async with await asyncio.start_server(greet, "127.0.0.1", 0) as server:
+        gone = Where(
+            pod="demo-1",
+            provider="vast",
+            instance="987654",
+            label=label_of("demo", ulid()),
+            made=True,
+            host="127.0.0.1",
+            port=server.sockets[0].getsockname()[1],
+            host_key="k",
+        )
+        store: Any = SimpleNamespace(entries=lambda root: [])
+        now, found = 1000.0, []
+        does, near = of_demo(cloud, tmp_path)
+        does = replace(does, store=store, clock=lambda: now)
+        near.error = HostKeyUnknown("New.", "Look.", "SHA256:x", shown, gone.pod)
+        for _ in range(2):
+            found += await does.signs(gone)
+            now += 61.0
+    assert liveness.judge(gone.pod, found, now).word == verdict
+    assert (near.keys, list(does.inventory.list())) == ({}, [])
+
+
+async def test_without_an_answer_of_the_provider_a_pod_is_looked_at_and_not_trusted(
+    cloud: Cloud, tmp_path: Path
+) -> None:
+    @contextlib.asynccontextmanager
+    async def none(_: str) -> AsyncIterator[Provisioner]:
+        raise NoKey("vast", "There is no key.")
+        yield
+
+    _, ours = await rented(cloud, tmp_path, "demo")
+    there = replace(ours, host="192.0.2.66", port=22, host_key="k")
+    does, near = of_demo(cloud, tmp_path)
+    does = replace(does, provisioner=none)
+    assert await does.report(there) is not None
+    with pytest.raises(NoKey):
+        await does.launch(there, 1, ())
+    assert [pod.host for pod in near.linked_to] == ["192.0.2.66"]
+    assert (near.keys, list(does.inventory.list())) == ({}, [])
+
+
+@pytest.mark.parametrize("label", ["a name of mine", None])
+async def test_a_machine_that_was_renamed_is_looked_at_and_neither_set_up_nor_ended(
+    cloud: Cloud, tmp_path: Path, label: str | None
+) -> None:
+    _, ours = await rented(cloud, tmp_path, "demo")
+    cloud.market.rented[ours.instance].label = label
+    there = replace(ours, host="192.0.2.66", port=22, host_key="k")
+    does, near = of_demo(cloud, tmp_path)
+    assert await does.report(there) is not None
+    assert (near.keys, list(does.inventory.list())) == ({}, [])
+    looks = len(near.linked_to)
+    async with await asyncio.start_server(greet, "127.0.0.1", 0) as server:
+        cloud.market.rented[ours.instance].state = "running"
+        cloud.market.rented[ours.instance].address = server.sockets[0].getsockname()[:2]
+        if label is None:
+            assert await does.set_up(there) is None
+        else:
+            with pytest.raises(RefusedError, match="not rented for demo"):
+                await does.set_up(there)
+    for act in (does.launch(there, 1, ()), does.terminate(there, always)):
+        with pytest.raises(RefusedError):
+            await act
+    assert len(near.linked_to) == looks
+    assert cloud.sent("vast", "terminate") == []
+
+
+async def test_a_pod_that_a_person_added_without_its_provider_is_the_machine_at_its_address(
+    cloud: Cloud, tmp_path: Path
+) -> None:
+    _, ours = await rented(cloud, tmp_path, "demo")
+    does, near = of_demo(cloud, tmp_path)
+    async with does.provisioner("vast") as provisioner:
+        machine = await provisioner.providers["vast"].machine(ours.instance)
+    assert machine is not None
+    assert machine.host is not None
+    pod = Pod(name=ours.pod, host=machine.host, port=machine.port)
+    does.inventory.add(pod)
+    assert await does.report(replace(ours, host_key="k")) is not None
+    assert (near.linked_to, near.keys) == ([pod], {ours.pod: "k"})
+
+
+async def test_a_pod_that_a_person_added_is_used_for_no_machine_that_is_gone(
+    cloud: Cloud, tmp_path: Path
+) -> None:
+    does, near = of_demo(cloud, tmp_path)
+    pod = Pod(name="demo-1", host="192.0.2.41", port=22)
+    does.inventory.add(pod)
+    gone = replace(FIRST, pod="demo-1", instance="987654", made=True, host_key="k")
+    with pytest.raises(RefusedError, match="another machine"):
+        await does.report(replace(gone, host="192.0.2.66"))
+    with pytest.raises(RefusedError, match="another machine"):
+        await does.launch(replace(gone, host="192.0.2.41"), 1, ())
+    assert near.linked_to == []
+    assert await does.report(replace(gone, host="192.0.2.41")) is not None
+    assert (near.linked_to, near.keys) == ([pod], {})

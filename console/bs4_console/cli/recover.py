@@ -263,8 +263,10 @@ async def controller_of(
         place / "lock", f"Another `recover` looks after {config.run} on this machine."
     ):
         given = _credentials(config)
-        store = await asyncio.to_thread(open_store, place_of(config.store), given)
-        records = Records(store, config.layout, place)
+        bucket = place_of(config.store)
+        store = await asyncio.to_thread(open_store, bucket, given)
+        address = f"b2://{bucket.bucket}/{config.layout.recovery}"
+        records = Records(store=store, layout=config.layout, directory=place, place=address)
         lease = Lease(
             store,
             config.layout,

@@ -47,6 +47,7 @@ from bs4_console.recovery.state import (
     Records,
     State,
     Where,
+    sound_orders,
 )
 
 DAY_S = 86400.0
@@ -265,7 +266,7 @@ class Controller:
         whether the run has ended well. Return the state.
         """
         done = report.finished or (state.done and report.step is None)
-        learned = replace(state, orders=report.orders or state.orders, done=done)
+        learned = replace(state, orders=sound_orders(report.orders) or state.orders, done=done)
         if learned == state:
             return state
         try:

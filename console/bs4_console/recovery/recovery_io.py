@@ -24,6 +24,7 @@ from bs4_common.ids import made_t
 from bs4_console.checkpoints import listing
 from bs4_console.errors import (
     ConsoleError,
+    HostKeyChanged,
     HostKeyUnknown,
     LinkError,
     RefusedError,
@@ -37,6 +38,7 @@ from bs4_console.pods.liveness import Sign, of_sight
 from bs4_console.pods.session import PodSession
 from bs4_console.pods.state import ActionView, IncidentView, PodState, RunState
 from bs4_console.providers.base import Machine, Offer, Want, label_of, ulid_of
+from bs4_console.providers.errors import ProviderError
 from bs4_console.provision.book import Book, Intent
 from bs4_console.provision.observer import ProviderObserver
 from bs4_console.provision.pod import greets, pod_of
@@ -150,21 +152,22 @@ class RealHands:
         """Poll the provider and the pod on the machine `where` once, and return what they showed as
         signs (who saw it, when, and in which state), from which it is judged if the machine is
         lost. If the pod does not answer over its connection, also poll its SSH port, W&B and the
-        object store. Raises UsageError if the pod's address is not known.
+        object store. Raises UsageError if the pod's address is not known, and RefusedError if
+        `where` is a machine that was not rented for this run.
         """
-        pod = await self._pod(where)
+        pod = await self._pod(where, look=True)
         found = []
         if where.provider and where.instance:
             # The provider is polled first: the rule needs a pod that does not answer after the
             # provider has said that the machine is gone.
             sight = await ProviderObserver(where.provider, where.instance).observe()
             found.append(of_sight("provider", sight, self.clock()))
-        found += (link := await self._of_link(pod))
+        found += (link := await self._of_link(pod, where))
         if link[0].word != "up":
             found += await self._from_outside(pod, found)
         return found
 
-    async def _of_link(self, pod: Pod) -> list[Sign]:
+    async def _of_link(self, pod: Pod, where: Where) -> list[Sign]:
         try:
             async with self.reach.linked(pod, deploy=False, timeout=LOOK_S) as live:
                 now = self.clock()
@@ -175,7 +178,16 @@ class RealHands:
                 ]
                 return found + self._of_run(live.state, now)
         except LinkError as error:
-            return [Sign(self.clock(), "ssh", error.link_state, error.message)]
+            word = error.link_state
+            # This machine may know no host key of a pod that is gone. Another machine that has its
+            # address by now is told apart by the key that the controllers wrote down.
+            if (
+                isinstance(error, HostKeyUnknown)
+                and error.entry in ("", pod.name)
+                and where.host_key not in ("", error.key)
+            ):
+                word = HostKeyChanged.link_state
+            return [Sign(self.clock(), "ssh", word, error.message)]
 
     def _of_run(self, state: PodState, now: float) -> list[Sign]:
         run = state.runs.get(self.run)
@@ -222,11 +234,12 @@ class RealHands:
         training step, if and how it has ended, and its standing orders (what a person wants done
         for it until further notice, such as copying its checkpoints). The report has only default
         values if the pod does not know the run. Return None if the pod cannot be reached. Raises
-        UsageError if the pod's address is not known.
+        UsageError if the pod's address is not known, and RefusedError if `where` is a machine that
+        was not rented for this run.
         """
         try:
             async with self.reach.linked(
-                await self._pod(where), deploy=False, timeout=LOOK_S
+                await self._pod(where, look=True), deploy=False, timeout=LOOK_S
             ) as live:
                 run = live.state.runs.get(self.run)
                 if run is None:
@@ -446,7 +459,9 @@ class RealHands:
             if machine is None or machine.state in ("stopped", "ended"):
                 said = "no longer there" if machine is None else machine.raw_state
                 raise Failed(f"{where.pod} did not come up: it is {said}.")
-            if machine.label is not None and not self._is_ours(machine.label):
+            if machine.label is None:
+                return None  # Whose it is cannot be seen, so it gets no keys.
+            if not self._is_ours(machine.label):
                 raise self._foreign(machine)
             if machine.price is not None and machine.price > self.config.max_price * 1.01:
                 raise Failed(
@@ -572,70 +587,104 @@ class RealHands:
         async with self.reach.linked(pod, deploy=True, timeout=LOOK_S) as live:
             yield live
 
-    async def _pod(self, where: Where) -> Pod:
+    async def _pod(self, where: Where, *, look: bool = False) -> Pod:
         """Return the pod from the inventory. A pod that the inventory lacks is added once its
-        provider has confirmed it (see `_confirmed`).
+        provider has confirmed it (see `_confirmed`). With `look`, the pod is only looked at, so an
+        unconfirmed one is returned too.
 
         What the controllers wrote down lies in the object store, where each pod that has a key for
         it can write. So it names no pod but the very machine that was rented for this run. Raises
         RefusedError if it names another one, and UsageError if no address is known.
         """
         pod = self._listed(where.pod)
-        if pod is None:
-            return await self._confirmed(where)
+        if pod is None or (where.made and not pod.provider and not pod.instance):
+            return await self._confirmed(where, pod, look=look)
         if where.made and (pod.provider, pod.instance) != (where.provider, where.instance):
-            raise RefusedError(
-                f"{where.pod} is another machine here than recovery.json says "
-                f"({where.provider} {where.instance}).",
-                f"Nothing was done; look who writes to {self.config.store}.",
-            )
+            raise self._another(where)
         if where.made and where.host_key and not self.reach.pinned(pod.name):
             self.reach.pin(pod.name, where.host_key)
         return pod
 
-    async def _confirmed(self, where: Where) -> Pod:
+    async def _confirmed(self, where: Where, listed: Pod | None, *, look: bool) -> Pod:
         """Return the pod of a machine that the inventory lacks, and add it, with the address that
-        its provider tells and the host key that the controllers wrote down. If the provider has no
-        such machine any more, the pod is returned with the address that was written down, and
-        neither added nor trusted. Raises RefusedError if the machine was not rented for this run or
-        the provider tells another host key, and UsageError if no address is known.
+        its provider tells and the host key that the controllers wrote down. `listed` is the
+        inventory's pod if a person has added it without its provider; it has to have the address
+        that the provider tells.
+
+        If the provider has no such machine any more, the pod is returned unconfirmed: as it is in
+        the inventory, or else with the address that was written down, and neither added nor
+        trusted. With `look`, that is done also if the provider cannot be asked, or if the machine
+        has no label of a console (a person may have renamed it).
+
+        Raises RefusedError if the machine was not rented for this run or the provider tells another
+        host key, UsageError if no address is known, and without `look` a ProviderError.
         """
-        if not where.host:
+        if listed is None and not (where.host and where.provider and where.instance):
             raise UsageError(
                 f"There is no pod named {where.pod}.",
                 "Name the pod of the run in recover.toml as it is in pods.toml.",
             )
-        identity = self.config.identity_file or None
-        async with self.provisioner(where.provider) as provisioner:
-            provider = provisioner.providers[where.provider]
-            machine = await provider.machine(where.instance)
-            if machine is not None and not self._is_ours(machine.label):
+        told: Sequence[str] = ()
+        try:
+            async with self.provisioner(where.provider) as provisioner:
+                provider = provisioner.providers[where.provider]
+                machine = await provider.machine(where.instance)
+                if machine is not None and self._is_ours(machine.label):
+                    told = await provider.host_keys(machine)
+        except ProviderError:
+            if not look:
+                raise
+            return self._unconfirmed(where, listed, look=look)
+        if machine is not None and not self._is_ours(machine.label):
+            if not look or ulid_of(machine.label or "") is not None:
                 raise self._foreign(machine)
-            if machine is None or not machine.host or not machine.port:
-                return Pod(
-                    name=where.pod,
-                    host=where.host,
-                    port=where.port,
-                    user=where.user or None,
-                    identity_file=identity,
-                    ssh_config=False,
-                    provider=where.provider,
-                    instance=where.instance,
-                    notes=where.label,
-                    price=where.price,
-                )
-            told = await provider.host_keys(machine)
+            return self._unconfirmed(where, listed, look=look)
+        if machine is None or not machine.host or not machine.port:
+            return self._unconfirmed(where, listed, look=look)
         if told and where.host_key and _fingerprint(where.host_key) not in told:
             raise RefusedError(
                 f"{where.pod} has the host key {', '.join(told)} by its provider, and "
                 "recovery.json says another.",
                 f"Nothing was done; look who writes to {self.config.store}.",
             )
-        pod = pod_of(machine, where.pod, identity, where.price)
-        self.inventory.add(pod)
+        pod = listed
+        if pod is None:
+            pod = pod_of(machine, where.pod, self.config.identity_file or None, where.price)
+            self.inventory.add(pod)
+        elif _address(pod) != (machine.host, machine.port):
+            raise self._another(where)
         if where.host_key and not self.reach.pinned(pod.name):
             self.reach.pin(pod.name, where.host_key)
         return pod
+
+    def _unconfirmed(self, where: Where, listed: Pod | None, *, look: bool) -> Pod:
+        """Return the pod of a machine that its provider has not confirmed. Raises RefusedError if
+        the inventory has a pod of this name that may be another machine.
+        """
+        if listed is None:
+            return Pod(
+                name=where.pod,
+                host=where.host,
+                port=where.port,
+                user=where.user or None,
+                identity_file=self.config.identity_file or None,
+                ssh_config=False,
+                provider=where.provider,
+                instance=where.instance,
+                notes=where.label,
+                price=where.price,
+            )
+        if not look or _address(listed) != (where.host, where.port or 22):
+            raise self._another(where)
+        return listed
+
+    def _another(self, where: Where) -> RefusedError:
+        return RefusedError(
+            f"{where.pod} is another machine here than recovery.json says "
+            f"({where.provider} {where.instance}).",
+            "Nothing was done. If they are the same, write its provider and instance to pods.toml; "
+            f"else look who writes to {self.config.store}.",
+        )
 
     def _is_ours(self, label: str | None) -> bool:
         """Return True if a machine has a label that a machine for this run is rented under."""
@@ -655,6 +704,11 @@ class RealHands:
 
     def _name(self, label: str) -> str:
         return f"{self.run[:40]}-{(ulid_of(label) or label)[-6:].lower()}"
+
+
+def _address(pod: Pod) -> tuple[str, int]:
+    """Return the host and the port of a pod."""
+    return pod.host, pod.port or 22
 
 
 def _fingerprint(key: str) -> str:

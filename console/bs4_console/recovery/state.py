@@ -11,7 +11,8 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import takewhile
 from pathlib import Path
@@ -215,15 +216,19 @@ class State:
                 raise ValueError("another schema")
             raw.pop("after", None)
             before = raw.pop("before")
-            where = _row(Where, raw.pop("where"))
+            where = _machine(raw.pop("where"))
             attempts = tuple(_row(Attempt, row) for row in raw.pop("attempts"))
-            left = tuple(_row(Where, row) for row in raw.pop("left"))
+            if raw["phase"] in WORKING and not attempts:
+                raise ValueError(f"{raw['phase']} without a recovery")
+            if any(attempt.price < 0 for attempt in attempts):
+                raise ValueError("a price below 0")
+            left = tuple(_machine(row) for row in raw.pop("left"))
             rows: Any = [_order(row) for row in raw.pop("orders", ())]
             return _row(
                 cls,
                 raw,
                 where=where,
-                before=None if before is None else _row(Where, before),
+                before=None if before is None else _machine(before),
                 attempts=attempts,
                 left=left,
                 orders=tuple(rows),
@@ -252,6 +257,18 @@ def _row(kind: type[Row], row: object, **more: Any) -> Row:
     return kind(**row, **more)
 
 
+def _machine(row: object) -> Where:
+    """Return a machine. Raises ValueError or TypeError if it is none, or if it was rented at no
+    provider.
+    """
+    where = _row(Where, row)
+    if where.made and not (where.provider and where.instance):
+        raise ValueError(f"{where.pod[:40]} was rented, and its provider or id is not there")
+    if where.price is not None and where.price < 0:
+        raise ValueError("a price below 0")
+    return where
+
+
 def _fits(value: object, hint: Any) -> bool:
     """Return True if a JSON value is of the type of a field."""
     if options := get_args(hint):
@@ -278,7 +295,18 @@ def _order(row: object) -> object:
     return row
 
 
-@dataclass
+def sound_orders(orders: Sequence[Order]) -> tuple[Order, ...]:
+    """Return those of `orders`, a run's standing orders as its pod tells them, that can be saved in
+    the state and read again. A pod may tell anything.
+    """
+    found: list[Any] = []
+    for order in orders:
+        with contextlib.suppress(ValueError, TypeError, KeyError, RecursionError):
+            found.append(_order(loads(json.dumps(order))))
+    return tuple(found)
+
+
+@dataclass(kw_only=True)
 class Records:
     """The saved state of one run: a JSON document in the object store that all controllers share,
     and a journal (a log of what the controller did) on this machine.
@@ -286,11 +314,16 @@ class Records:
     The object store cannot refuse a write that is based on an old version, and a controller that
     slept during a write may finish it much later. So each version of the document names the version
     that it replaces. If several replace the same one, only the first counts, for every controller.
+
+    `place` is the address of the document, bucket and all: a run's name may be used again with
+    another one. `wall` returns the present Unix time in seconds.
     """
 
     store: Store
     layout: Layout
     directory: Path
+    place: str = ""
+    wall: Callable[[], float] = time.time
     _journal: Journal | None = field(default=None, repr=False)
     _step: int | None = field(default=None, repr=False)
     _version: str = field(default="", repr=False)
@@ -333,8 +366,15 @@ class Records:
         False if another controller has written a successor first; the state that was just written
         then has no effect. Raises a StoreError if the object store fails or refuses the call.
         """
-        self.note("state", phase=state.phase, state=json.loads(state.encode()))
-        self._paid.update(_paid(state.attempts))
+        now = self.wall()
+        self.note(
+            "state",
+            phase=state.phase,
+            state=json.loads(state.encode()),
+            place=self.place,
+            wall=now,
+        )
+        self._paid.learn(state, now)
         data = state.encode(self._version)
         self.store.write(self.layout.recovery, data)
         version, there = self._head()
@@ -396,26 +436,34 @@ class Records:
 
     def paid(self, attempts: Sequence[Attempt]) -> tuple[Attempt, ...]:
         """Return `attempts`, the recoveries in the shared document, for counting what they cost:
-        with those of which this machine has noted that a machine was rented for them, at the higher
-        of two prices. The document lies where each pod with a key for the store can write, and a
-        budget must not depend on it alone.
+        with those of which this machine has noted that a machine was rented for them, as it has
+        noted them first, at the higher of two prices. The document lies where each pod with a key
+        for the store can write, and a budget must not depend on it alone.
+
+        A recovery whose end this machine has not noted ends as the document says, but not before
+        this machine has last noted its machine in use.
         """
         found = {a.label: a for a in attempts}
-        for label, mine in self._paid.items():
-            theirs = found.get(label)
-            if theirs is None:
-                found[label] = mine
-            elif theirs.price < mine.price or theirs.t > mine.t or not theirs.instance:
-                found[label] = replace(mine, ended_t=theirs.ended_t)
+        for label, mine in self._paid.first.items():
+            theirs = found.get(label, mine)
+            ended_t = mine.ended_t if mine.ended_t is not None else theirs.ended_t
+            if ended_t is not None:
+                ended_t = max(ended_t, self._paid.used_t.get(label, ended_t))
+            found[label] = replace(mine, price=max(mine.price, theirs.price), ended_t=ended_t)
         return tuple(found.values())
 
     @functools.cached_property
-    def _paid(self) -> dict[str, Attempt]:
-        """Return by label the recoveries of which this machine has noted a rented machine."""
-        found: dict[str, Attempt] = {}
+    def _paid(self) -> _Paid:
+        """Return the recoveries of which this machine has noted a rented machine. A record of an
+        older console does not say of which document it is, and counts for each.
+        """
+        found = _Paid()
         for record in self._noted("state"):
+            if record.get("place", self.place) != self.place:
+                continue
             with contextlib.suppress(StoreDamaged):
-                found |= _paid(State.decode(json.dumps(record.get("state")).encode()).attempts)
+                state = State.decode(json.dumps(record.get("state")).encode())
+                found.learn(state, finite(record.get("wall")))
         return found
 
     def note_step(self, step: int) -> None:
@@ -435,9 +483,25 @@ class Records:
         return found
 
 
-def _paid(attempts: Sequence[Attempt]) -> dict[str, Attempt]:
-    """Return by label the recoveries for which a machine was rented."""
-    return {attempt.label: attempt for attempt in attempts if attempt.instance}
+@dataclass
+class _Paid:
+    """The recoveries, by label, for which a machine was rented, as this machine has noted them."""
+
+    first: dict[str, Attempt] = field(default_factory=dict)
+    """As noted first, with the end that was noted first."""
+    used_t: dict[str, float] = field(default_factory=dict)
+    """The Unix time in seconds at which the machine was last noted without an end."""
+
+    def learn(self, state: State, t: float | None) -> None:
+        """Take up a state that was noted at `t`, a Unix time in seconds, or None if unknown."""
+        for attempt in state.attempts:
+            if not attempt.instance:
+                continue
+            known = self.first.setdefault(attempt.label, attempt)
+            if known.ended_t is None:
+                self.first[attempt.label] = replace(known, ended_t=attempt.ended_t)
+            if t is not None and attempt.ended_t is None:
+                self.used_t[attempt.label] = max(t, self.used_t.get(attempt.label, t))
 
 
 def _followed(data: bytes) -> str | None:

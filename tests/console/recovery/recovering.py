@@ -236,7 +236,7 @@ def controller(
         world.now += seconds
 
     store = WorldStore(world)
-    records = Records(store, LAYOUT, place)
+    records = Records(store=store, layout=LAYOUT, directory=place, wall=lambda: world.now)
     OPENED.append(records)
     mine, note = records.leases(), lambda version: records.note("lease", version=version)
     lease = Lease(

@@ -45,7 +45,7 @@ async def looks(
 
 def state(world: World) -> State:
     touch, world.touch = world.touch, lambda what: None
-    found = Records(WorldStore(world), LAYOUT, Path()).load()
+    found = Records(store=WorldStore(world), layout=LAYOUT, directory=Path()).load()
     world.touch = touch
     assert found is not None
     return found
@@ -571,7 +571,7 @@ async def test_a_machine_that_was_to_end_and_cannot_be_asked(tmp_path, told, end
     told to end is told so again.
     """
     world = await done_elsewhere(tmp_path)
-    records = Records(WorldStore(world), LAYOUT, tmp_path / "other")
+    records = Records(store=WorldStore(world), layout=LAYOUT, directory=tmp_path / "other")
     there = records.load()
     assert there is not None
     assert records.save(replace(there, phase="finishing", told=told))
@@ -625,7 +625,9 @@ async def test_a_write_that_ends_long_after_another_took_over_counts_for_nobody(
             if written == number:
                 world.touch = lambda touched: None
                 world.now += 20 * 60
-                other = Records(WorldStore(world), LAYOUT, tmp_path / "other")
+                other = Records(
+                    store=WorldStore(world), layout=LAYOUT, directory=tmp_path / "other"
+                )
                 there = other.load() or State(run="demo", where=FIRST, named="alpha")
                 assert other.save(replace(there, phase="stopped", why="Theirs."))
             written += 1
@@ -649,7 +651,7 @@ async def test_a_document_that_cannot_be_read_stops_everything(tmp_path):
 async def test_a_write_whose_answer_was_lost_is_there_twice_and_counts(tmp_path):
     world = World()
     store = WorldStore(world)
-    one = Records(store, LAYOUT, tmp_path)
+    one = Records(store=store, layout=LAYOUT, directory=tmp_path)
     write = store.write
     store.write = lambda name, data: (write(name, data), write(name, data))[1]  # type: ignore[method-assign]
     assert one.save(State(run="demo", where=FIRST))

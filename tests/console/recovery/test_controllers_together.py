@@ -57,7 +57,7 @@ class Chaos:
 
     def state(self) -> State:
         touch, self.world.touch = self.world.touch, lambda what: None
-        found = Records(WorldStore(self.world), LAYOUT, Path()).load()
+        found = Records(store=WorldStore(self.world), layout=LAYOUT, directory=Path()).load()
         self.world.touch = touch
         return found or State(run="demo", where=controller(self.world, Path()).first)
 
