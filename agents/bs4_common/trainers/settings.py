@@ -27,6 +27,9 @@ UNKNOWN_CONFIG = Path()
 #: Inheritance through `toml_files` deeper than this is a loop, and a config of more files than this
 #: includes its files over and over: eight levels of twenty includes are 25 thousand million reads.
 _DEPTH, _FILES = 8, 32
+#: Bits of a number. TOML has 64; what is a little larger is no setting, and no reason to take the
+#: whole config for unreadable.
+_BITS = 1024
 #: Bytes of a config. Configs have some kilobytes, and the agent reads them every second.
 _CONFIG_BYTES = 256 * 1024
 #: A key of more than 64 parts. Python's parser needs minutes for a key of thousands, and tables
@@ -422,8 +425,8 @@ def _blank(found: re.Match[str]) -> str:
 def _refuse_odd(data: object, path: Path) -> None:
     """Raise BadConfig if the tables and lists in `data`, the content of the TOML file `path`, nest
     more than 64 levels deep, which `a.a.a...` does in one line: what copies or walks through them
-    calls itself for each level. Raise it also for a number beyond 64 bits, which TOML does not
-    have: Python reads it in base 16, and cannot print it.
+    calls itself for each level. Raise it also for a number of more than 1,024 bits: Python reads
+    thousands of digits in base 16, and cannot print them.
     """
     level: list[Any] = [data]
     for _ in range(NESTING_LIMIT):
@@ -433,8 +436,8 @@ def _refuse_odd(data: object, path: Path) -> None:
                 inner += value.values()
             elif isinstance(value, list):
                 inner += value
-            elif isinstance(value, int) and abs(value) >= 1 << 64:
-                raise BadConfig(f"{path} has a number of more than 64 bits; correct it.")
+            elif isinstance(value, int) and value.bit_length() > _BITS:
+                raise BadConfig(f"{path} has a number of more than {_BITS} bits; correct it.")
         if not inner:
             return
         level = inner
