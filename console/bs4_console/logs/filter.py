@@ -15,7 +15,14 @@ from functools import cached_property, lru_cache
 from typing import Literal, TypedDict
 
 from bs4_console.logs.store import MARK, Block, LogStore
-from bs4_console.logs.text import ANSWERED, LEVELS, kind_of_request, level_of, request_of
+from bs4_console.logs.text import (
+    ANSWERED,
+    LEVELS,
+    count_request,
+    kind_of_request,
+    level_of,
+    request_of,
+)
 
 #: The number of bytes of a line that an expression covers, as a filter and in a search. An
 #: expression over an unbounded line makes Toolong hang (its issue 55). A plain text is searched in
@@ -373,16 +380,23 @@ class Lens:
 
     def _forget_pruned(self) -> None:
         """Forget the results for lines that the store no longer holds."""
-        if self._low >= self.store.first:
+        first = self.store.first
+        if self._low >= first:
             return
-        cut = bisect_left(self._hits, self.store.first)
+        cut, folded = bisect_left(self._hits, first), 0
         for gone in self._hits[:cut]:
-            self.folded.pop(gone, None)
+            folded = self.folded.pop(gone, 0)
             self.requests.pop(gone, None)
         if cut:
             self._hits = self._hits[cut:]
-        self._low = self.store.first
-        self._high = max(self._high, self._low)
+        if self._alike[0] < first:
+            self._alike = (0, b"")
+        self._low = first
+        self._high = max(self._high, first)
+        if folded:
+            # Lines that were folded into one that is gone may still be held. They are examined
+            # again, so that one of them is shown.
+            self._low = self._hits[0] if self._hits else self._high
 
     def _scan_newer(self) -> None:
         block = self.store.blocks[self.store.block_of(self._high)]
@@ -419,8 +433,9 @@ class Lens:
             return newest
         self.folded[last] = self.folded.get(last, 0) + 1 + self.folded.pop(first, 0)
         if self.filter.fold == "requests":
-            newer = self._requests_at(first)
-            self._requests_at(last).update(newer)
+            newer, counts = self._requests_at(first), self._requests_at(last)
+            for name, times in newer.items():
+                count_request(counts, name, times)
             self.requests.pop(first)
         self._hits = self._hits[1:]
         if newest[0] == first:
@@ -464,7 +479,7 @@ class Lens:
         """
         if self.filter.fold != "requests":
             return kind_of(line)
-        return kind_of_request(self._request(line))
+        return kind_of_request(self._request(line))[0]
 
     def _request(self, line: bytes) -> bytes:
         """Return the request in a line, or b"" if it has none or is to be a line of its own."""
@@ -476,13 +491,12 @@ class Lens:
         return request
 
     def _requests_at(self, shown: int) -> Counter[bytes]:
-        """Return how often there is each of the requests for which a shown line stands. It can be
-        changed.
+        """Return how often there is each of the requests for which a shown line stands, by their
+        names. It can be changed.
         """
         if shown not in self.requests:
-            self.requests[shown] = Counter()
-            if shown >= self.store.first:  # else the store has dropped it
-                self.requests[shown][request_of(self.store.line(shown)[1])] += 1
+            name = kind_of_request(request_of(self.store.line(shown)[1]))[1]
+            self.requests[shown] = Counter({name: 1})
         return self.requests[shown]
 
     def _fold(self, block: Block, numbers: list[int]) -> list[int]:
@@ -510,7 +524,7 @@ class Lens:
 
     def _fold_requests(self, block: Block, numbers: list[int]) -> list[int]:
         """Return the numbers without the lines whose request is of the kind of the line before.
-        These are counted in `folded`, and each of their requests in `requests`.
+        These are counted in `folded`, and each of their requests, by its name, in `requests`.
         """
         shown = []
         head, kind = self._alike
@@ -519,14 +533,17 @@ class Lens:
             request = b""
             if block.sources[number - block.first] != MARK:
                 request = self._request(block.line(number - block.first))
-            alike = kind_of_request(request)
+            alike, name = kind_of_request(request)
             if not alike or alike != kind:
                 shown.append(number)
                 head, kind, counts = number, alike, None
                 continue
             if counts is None:
                 counts = self._requests_at(head)
-            counts[request] += 1
+            if name in counts:
+                counts[name] += 1
+            else:
+                count_request(counts, name)
             self.folded[head] = self.folded.get(head, 0) + 1
         self._alike = (head, kind)
         return shown

@@ -8,6 +8,7 @@ on whole chunks in C. `present` runs only over the lines on the screen.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -55,13 +56,20 @@ ANSWERED = re.compile(rb' HTTP/[0-9.]{1,3}" (2[0-9][0-9])\b')
 _OF_ONE = re.compile(rb'\S{1,100} - "([A-Z]{1,10} \S+) HTTP/[0-9.]{1,3}" (2[0-9][0-9])\b.*')
 _REQUEST_REACH = 4096
 #: Requests that say nothing by themselves: those that ask for a server's state, and its usual work.
-#: Most lines of an access log are of these, and they alternate.
+#: Most lines of an access log are of these, and they alternate. What changes or ends something has
+#: another method or another path.
 _ROUTINE = re.compile(
-    rb"[A-Z]+ (?:/health|/metrics|/ping|/load|/version"
-    rb"|/v1/(?:models|completions|chat/completions|responses|embeddings))(?:[/?]\S*)? "
+    rb"(?:(GET /(?:health|metrics|ping|load|version|v1/(?:models|responses)))(/[^\s?]*)?"
+    rb"|(POST /(?:v1/(?:completions|chat/completions(?:/tokens)?|responses|embeddings))))"
+    rb"(?:\?\S*)? (2[0-9][0-9])"
 )
 #: The kind of all these requests.
 ROUTINE = b"routine"
+_ANY_ID = "/…".encode()
+#: The number of different requests that a line names which stands for many, and the name of the
+#: others.
+_NAMED = 8
+_OTHERS = b"others"
 #: The number of cells of a line that can be scrolled to. A longer line says how many bytes it has.
 #: Toolong has 1,000.
 LINE_CELLS = 2000
@@ -117,25 +125,43 @@ def _json_level(line: bytes) -> str:
 def request_of(line: bytes) -> bytes:
     """Return the request in a line of an access log, with its status, such as b"POST
     /v1/chat/completions 200". Return b"" for a request that failed and for any line that is not of
-    an access log.
+    an access log. A request in another form than uvicorn's begins with a quotation mark: its line
+    cannot be shown for other requests than itself (see `of_many`).
     """
     found = ANSWERED.search(line, 0, _REQUEST_REACH)
     if found is None:
         return b""
-    request = line[: found.start()].rpartition(b'"')[2]
-    return request + b" " + found[1]
+    before, _, request = line[: found.start()].rpartition(b'"')
+    # What _OF_ONE demands, without a search.
+    if before[-3:] == b" - " and before[-4:-3].strip():
+        return request + b" " + found[1]
+    return b'"' + request + b" " + found[1]
 
 
 @lru_cache(maxsize=256)
-def kind_of_request(request: bytes) -> bytes:
-    """Return the kind of a request, by which neighbouring lines of an access log are shown as one.
-    `request` is what `request_of` returns. The requests of a server's usual work, and those that
-    ask for its state (`/health`, `/metrics`), are of one kind. Every other request, such as one for
-    new weights, is a kind of its own, and b"" stays b"".
+def kind_of_request(request: bytes) -> tuple[bytes, bytes]:
+    """Return (kind, name) of a request, which is what `request_of` returns. Neighbouring lines of
+    an access log whose requests are of one kind are shown as one, and `name` is the name by which
+    the request is counted there. The requests of a server's usual work, and those that ask for its
+    state (`/health`, `/metrics`), are of one kind, and their names have no query and no id. Every
+    other request, such as one for new weights, is a kind of its own, and b"" stays b"".
     """
-    if _ROUTINE.match(request):
-        return ROUTINE
-    return request
+    found = _ROUTINE.fullmatch(request)
+    if found is None:
+        return request, request
+    asked, tail, posted, status = found.groups()
+    if tail and len(tail) > 1:
+        asked += _ANY_ID
+    return ROUTINE, (asked or posted) + b" " + status
+
+
+def count_request(counts: Counter[bytes], name: bytes, times: int = 1) -> None:
+    """Count a request in `counts`, where it came `times` times more. Eight different ones are
+    counted by their `name`, and all that come after them as "others".
+    """
+    if name not in counts and len(counts) >= _NAMED:
+        name = _OTHERS
+    counts[name] += times
 
 
 def of_many(line: bytes, counts: Mapping[bytes, int]) -> bytes:

@@ -64,8 +64,8 @@ def name(one: Shown) -> str:
 
 
 def begun(text: str) -> tuple[str, int]:
-    """Return (beginning, left): the beginning of a long message, and how many characters of it were
-    left out. A message of 600 characters or fewer is returned whole, with 0.
+    """Return (beginning, left): the beginning of a long text, such as a message, and how many
+    characters of it were left out. One of 600 characters or fewer is returned whole, with 0.
     """
     if len(text) <= _LONGEST:
         return text, 0

@@ -41,7 +41,7 @@ class Shown:
 def read(line: str) -> list[Shown]:
     """Return the rollouts in one line of a file with the results of an evaluation. A line usually
     has one; one about an episode of several agents has one for each agent. Raises ValueError for a
-    line of another form.
+    line of another form. It names the type of what is wrong, and nothing that the line says.
     """
     try:
         data = json.loads(line)
@@ -50,8 +50,15 @@ def read(line: str) -> list[Shown]:
         if "input" in data and "output" in data:
             return [_dumped(data)]
         return [_result(data)]
-    except (KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
-        raise ValueError(f"no rollout ({type(error).__name__})") from error
+    except (
+        LookupError,
+        ValueError,
+        TypeError,
+        AttributeError,
+        ArithmeticError,
+        RecursionError,
+    ) as e:
+        raise ValueError(f"no rollout ({type(e).__name__})") from e
 
 
 def _episode(data: Any) -> Iterator[Shown]:

@@ -261,11 +261,27 @@ def whole(parts: Iterable[Line], width: int) -> Line:
 
 
 def _cut_text(text: str, width: int) -> str:
+    return text[: _fitting(text, width)]
+
+
+def _fitting(text: str, width: int, start: int = 0) -> int:
+    """Return the index in `text` up to which its characters from `start` on take at most `width`
+    cells. How long this takes depends on what fits and not on the rest of the text.
+    """
     if text.isascii():
-        return text[: max(0, width)]
-    while text and cell_len(text) > width:
-        text = text[:-1]
-    return text
+        return min(start + max(0, width), len(text))
+    left, size = len(text) - start, max(1, width + 1)
+    while size < left and cell_len(text[start : start + size]) <= width:
+        size *= 2
+    # The first `fits` characters fit, and the first `beyond` do not.
+    fits, beyond = 0, min(size, left) + 1
+    while beyond - fits > 1:
+        middle = (fits + beyond) // 2
+        if cell_len(text[start : start + middle]) <= width:
+            fits = middle
+        else:
+            beyond = middle
+    return start + fits
 
 
 def pad(line: Line, width: int, align: str = "left") -> Line:
@@ -320,20 +336,26 @@ def fold(text: str, width: int, role: str = "", indent: int = 0) -> list[Line]:
     lines: list[Line] = []
     room = max(8, width - indent)
     for paragraph in text.split("\n"):
-        current = ""
+        current, used = "", 0
         for word in paragraph.split(" "):
-            while cell_len(word) > room:
-                head = room - cell_len(current) - (1 if current else 0)
+            start = 0
+            while _fitting(word, room, start) < len(word):
+                head = room - used - (1 if current else 0)
                 if head < 8:
                     lines.append([(" " * indent + current, role)])
                     current, head = "", room
-                piece = _cut_text(word, head)
+                end = _fitting(word, head, start)
+                piece = word[start:end]
                 lines.append([(" " * indent + (current + " " if current else "") + piece, role)])
-                current, word = "", word[len(piece) :]
-            if current and cell_len(current) + 1 + cell_len(word) > room:
+                current, used, start = "", 0, end
+            rest = word[start:]
+            cells = cell_len(rest)
+            if current and used + 1 + cells > room:
                 lines.append([(" " * indent + current, role)])
-                current = word
+                current, used = rest, cells
+            elif current:
+                current, used = f"{current} {rest}", used + 1 + cells
             else:
-                current = f"{current} {word}" if current else word
+                current, used = rest, cells
         lines.append([(" " * indent + current, role)])
     return lines

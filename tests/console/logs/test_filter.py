@@ -8,7 +8,7 @@ import re
 import pytest
 
 from bs4_console.logs import filter as log_filter
-from bs4_console.logs.filter import Lens, LogFilter, compile_pattern
+from bs4_console.logs.filter import Fold, Lens, LogFilter, compile_pattern
 from bs4_console.logs.merge import rows_of
 from bs4_console.logs.store import CAP_BYTES, MARK, LogStore
 from bs4_console.logs.text import level_of, of_many
@@ -257,7 +257,8 @@ def test_lines_fold_over_the_edges_of_slices(
 
 
 def request(port: int, path: str = "/v1/chat/completions", status: str = "200 OK") -> bytes:
-    return f'INFO:     127.0.0.1:{port} - "POST {path} HTTP/1.1" {status}\n'.encode()
+    method = "GET" if path.startswith(("/health", "/metrics")) else "POST"
+    return f'INFO:     127.0.0.1:{port} - "{method} {path} HTTP/1.1" {status}\n'.encode()
 
 
 @pytest.mark.parametrize("near", [None, 0, 150])
@@ -311,14 +312,11 @@ def test_alternating_requests_are_one_line_that_counts_each(
     heads = [polls[0], failed, weights, lora, request(8)]
     assert shown(view) == [line.rstrip(b"\n") for line in heads]
     assert view.folded == {0: 199, 203: 3}
-    assert dict(view.requests[0]) == {
-        b"POST /health 200": 100,
-        b"POST /metrics?name=vllm 200": 100,
-    }
+    assert dict(view.requests[0]) == {b"GET /health 200": 100, b"GET /metrics 200": 100}
     assert dict(view.requests[203]) == {
         b"POST /v1/chat/completions 200": 1,
-        b"POST /health 200": 2,
-        b"POST /metrics?name=vllm 200": 1,
+        b"GET /health 200": 2,
+        b"GET /metrics 200": 1,
     }
     view.set(LogFilter.parse("", fold="requests", found="127.0.0.1:50 .*health"), near)
     assert len(shown(view)) == len(heads) + 2
@@ -331,7 +329,7 @@ def test_requests_that_come_later_are_counted_too_and_dropped_lines_are_forgotte
     for _ in range(3):
         view.store.append(request(1, "/health") + request(2, "/metrics"))
         view.step(1.0)
-    assert dict(view.requests[0]) == {b"POST /health 200": 3, b"POST /metrics 200": 3}
+    assert dict(view.requests[0]) == {b"GET /health 200": 3, b"GET /metrics 200": 3}
     while view.store.first == 0:
         view.store.append(b"step\n" + request(1) * 1000)
         view.step(1.0)
@@ -340,13 +338,91 @@ def test_requests_that_come_later_are_counted_too_and_dropped_lines_are_forgotte
     assert min(view.requests) >= view.store.first
 
 
+def test_requests_after_a_drop_of_all_lines_are_shown() -> None:
+    """Catching up drops everything that is held. A line that is gone stands for none."""
+    view = lens(request(1) * 3)
+    view.set(LogFilter.parse("", fold="requests"))
+    assert len(shown(view)) == 1
+    view.store.drop()
+    view.store.append(request(2) * 5 + request(3, "/metrics") * 5)
+    assert shown(view) == [request(2)[:-1]]
+    assert view.folded == {3: 9}
+    assert view.requests == {3: {b"POST /v1/chat/completions 200": 5, b"GET /metrics 200": 5}}
+
+
+@pytest.mark.parametrize(
+    ("fold", "two"),
+    [
+        ("requests", request(1, "/health") + request(2)),
+        ("alike", b"step 8 done, and more of it\nstep 9 done, and more of it\n"),
+    ],
+)
+def test_of_lines_whose_head_was_dropped_the_first_that_is_held_is_the_head(
+    fold: Fold, two: bytes
+) -> None:
+    """Both while the newest line is folded and when another one follows."""
+    view = lens(b"", cap_bytes=5 * 1024 * 1024)
+    view.set(LogFilter.parse("", fold=fold))
+    while view.store.first < 10_000:
+        view.store.append(two * 500)
+        view.step(1.0)
+    lines = [two.splitlines()[0]]
+    assert shown(view) == lines
+    first, count = view.store.first, len(view.store)
+    assert (view.number(0), view.folded) == (first, {first: count - 1})
+    assert fold == "alike" or view.requests[first].total() == count
+
+    view.store.append(b"else\n")
+    while view.store.first == first:
+        view.store.append(two * 500)
+        view.step(1.0)
+    assert shown(view) == [*lines, b"else", *lines]
+    assert view.number(0) == view.store.first > first
+    assert sum(view.folded.values()) == len(view.store) - 3
+
+
+def test_a_line_names_eight_requests_at_most_without_query_and_id() -> None:
+    """A client that polls with another query, or asks for another id, is one name."""
+    polls = [request(n, f"/health?n={n}") for n in range(1000)]
+    asked = [request(n, f"/v1/responses/r{n}").replace(b"POST", b"GET") for n in range(1000)]
+    answers = [request(1, status=f"{status} OK") for status in range(200, 220)]
+    view = lens(b"".join([*polls, *asked, *answers]))
+    view.set(LogFilter.parse("", fold="requests"))
+    assert len(shown(view)) == 1
+    counts = dict(view.requests[0])
+    assert counts.pop(b"GET /health 200") == 1000
+    assert counts.pop("GET /v1/responses/… 200".encode()) == 1000
+    assert counts.pop(b"others") == 14
+    assert counts == {b"POST /v1/chat/completions %d" % status: 1 for status in range(200, 206)}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'INFO: 1:2 - "DELETE /v1/models/x HTTP/1.1" 200 OK',
+        'INFO: 1:2 - "POST /v1/responses/r/cancel HTTP/1.1" 200 OK',
+        'INFO: 1:2 - "POST /v1/models HTTP/1.1" 200 OK',
+        '127.0.0.1 [29/Nov/2026:21:00:00 +0000] "GET /health HTTP/1.1" 200 2 "-" "curl"',
+        '"GET /health HTTP/1.1" 200',
+        'GET /health HTTP/1.1" 200',
+    ],
+)
+def test_a_request_that_acts_or_is_told_in_another_form_is_folded_with_no_other(line: str) -> None:
+    """Other forms: such a line would name its own request and hide the others."""
+    row = line.encode() + b"\n"
+    view = lens(request(1) + row + row + request(1, "/health") + request(2))
+    view.set(LogFilter.parse("", fold="requests"))
+    assert shown(view) == [request(1)[:-1], row[:-1], request(1, "/health")[:-1]]
+    assert view.folded == {1: 1, 3: 1}
+
+
 def test_a_line_of_many_requests_names_no_client() -> None:
     chat = b"POST /v1/chat/completions 200"
     assert of_many(request(40012)[:-1], {chat: 16}) == b"INFO:     " + chat
     behind = b"(APIServer pid=8) " + request(1, "/health")[:-1]
-    assert of_many(behind, {}) == b"(APIServer pid=8) INFO:     POST /health 200"
-    of_two = of_many(behind, {b"POST /health 200": 2, b"GET /metrics 200": 1})
-    told = "(APIServer pid=8) INFO:     POST /health 200 ×2, GET /metrics 200 ×1"
+    assert of_many(behind, {}) == b"(APIServer pid=8) INFO:     GET /health 200"
+    of_two = of_many(behind, {b"GET /health 200": 2, b"GET /metrics 200": 1})
+    told = "(APIServer pid=8) INFO:     GET /health 200 ×2, GET /metrics 200 ×1"
     assert of_two.decode() == told
 
 

@@ -4,12 +4,20 @@ and without what a terminal acts on.
 
 from __future__ import annotations
 
+import asyncio
+import json
+import threading
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
+from bs4_console.run_log import pod_rollouts
+from bs4_console.run_log.rollout_lines import Message, Shown
 from bs4_console.tui.app import ConsoleApp
 from bs4_console.tui.screens.rollouts import RolloutsScreen
+from bs4_console.tui.styled_text import Line, text_of, width_of
+from bs4_console.tui.views import rollouts as view
 from bs4_console.tui.widgets.panel import Panel
 from tests.console.tui import fixtures
 from tests.console.tui.driving import drive, until
@@ -98,3 +106,137 @@ async def test_a_rollout_shows_no_secret_and_nothing_that_a_terminal_acts_on() -
         assert "ghp_" not in shown
         assert "Q7Q7" not in shown
         assert shown.replace("\n", "").isprintable()
+
+
+def one(**other: Any) -> Shown:
+    known: dict[str, Any] = {"environment": "sorting", "example": "1", "reward": 1.0, "error": ""}
+    return Shown(**{**known, "messages": [Message("user", "Sort.")], **other})
+
+
+@pytest.mark.parametrize(
+    ("found", "says"),
+    [
+        (one(environment="e" * 100_000), ""),
+        (one(example="7\n" * 100_000), ""),
+        (one(reward=None, error="x" * 100_000), "(99400 more characters)"),
+        (one(messages=[Message("r" * 100_000, "状" * 100_000)]), "(99400 more characters)"),
+        (one(messages=[Message("user", f"{n}.") for n in range(1000)]), "… 960 more messages"),
+    ],
+)
+def test_no_field_of_a_rollout_makes_the_page_long(found: Shown, says: str) -> None:
+    """A pod can send fields of any length."""
+    lines = view.page("/data/t.jsonl", [found], "bs4-console", 100)
+    assert len(lines) < 60
+    assert sum(len(text_of(line)) for line in lines) < 3000
+    assert all(width_of(line) <= 100 for line in lines)
+    shown = "\n".join(map(text_of, lines))
+    assert says in shown
+    assert (says != "") == ("Whole messages:" in shown)
+
+
+def test_of_many_rollouts_and_messages_the_page_has_the_last_ones() -> None:
+    talk = [Message("user", f"Number {n}.") for n in range(41)]
+    found = [one(example=str(n), messages=talk) for n in range(1000)]
+    shown = [text_of(line) for line in view.page("/data/t.jsonl", found, "bs4-console", 100)]
+    heads = [line for line in shown if line.startswith("sorting")]
+    assert heads == [f"sorting example {n}  reward 1.0000" for n in range(960, 1000)]
+    assert "… 960 earlier rollouts" in shown
+    assert "  user: Number 19.\n  … 1 more messages\n  user: Number 21." in "\n".join(shown)
+    assert "  user: Number 40." in shown
+
+
+async def test_a_thread_makes_the_lines_also_in_another_size(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    session, made = fixtures.with_rollouts(), []
+    page = view.page
+
+    def noted(path: str, found: Sequence[Shown], whole: str, width: int) -> list[Line]:
+        made.append((width, threading.current_thread() is threading.main_thread()))
+        return page(path, found, whole, width)
+
+    monkeypatch.setattr(view, "page", noted)
+    app = opened(session)
+    async with app.run_test(size=SIZE) as pilot:
+        await drive(pilot, [session], ("enter", ":rollouts", "~rollouts"))
+        assert made == [(94, False)]
+        wide = drawn(app)
+        await pilot.resize_terminal(60, 60)
+        await until(pilot, lambda: "(300 more characters)" in drawn(app) != wide)
+        assert made == [(94, False), (54, False)]
+
+
+async def test_what_is_no_rollout_is_named_by_its_kind_and_not_shown() -> None:
+    """Its text may be long, and a part of it a secret."""
+    session, token = fixtures.with_rollouts(), "ghp_" + "Q7" * 18
+    wrong = {"prompt": "", "completion": "", "example_id": 1, "reward": "x" * 5000 + token}
+    session.logs["file/~/results.jsonl"] = bytearray(json.dumps(wrong).encode() + b"\n")
+    path = "~/" + "d" * 5000
+    session.logs[f"file/{path}"] = bytearray(b"no rollout\n")
+    app = opened(session)
+    async with app.run_test(size=SIZE) as pilot:
+        await drive(pilot, [session], ("enter", ":rollouts ~/results.jsonl", "~rollouts"))
+        says = "holds lines that are no rollouts: no rollout (ValueError)."
+        assert says in " ".join(drawn(app).split())
+        assert "xxx" not in drawn(app)
+        assert "Q7" not in drawn(app)
+        await drive(pilot, [session], (f":rollouts {path}", "~rollouts"))
+        assert "ddd" in drawn(app)
+        assert drawn(app).count("d") < 300
+
+
+class Readings:
+    """Stands where the reading from the pod is: each waits until the test answers it."""
+
+    def __init__(self) -> None:
+        self.begun: list[asyncio.Future[list[Shown]]] = []
+
+    async def __call__(self, live: object, path: str, count: int) -> list[Shown]:
+        self.begun.append(asyncio.get_running_loop().create_future())
+        return await self.begun[-1]
+
+
+@pytest.fixture
+def readings(monkeypatch: pytest.MonkeyPatch) -> Readings:
+    made = Readings()
+    monkeypatch.setattr(pod_rollouts, "read", made)
+    return made
+
+
+async def test_a_reading_is_given_up_for_the_next_one_and_when_the_page_is_left(
+    readings: Readings,
+) -> None:
+    session = fixtures.with_rollouts()
+    app = opened(session)
+    async with app.run_test(size=SIZE) as pilot:
+        await drive(pilot, [session], ("enter", ":rollouts"))
+        await until(pilot, lambda: len(readings.begun) == 1)
+        await drive(pilot, [session], (":rollouts",))
+        await until(pilot, lambda: len(readings.begun) == 2)
+        await until(pilot, readings.begun[0].cancelled)
+        readings.begun[1].set_result([one(example="22")])
+        await drive(pilot, [session], ("~rollouts",))
+        assert "sorting example 22" in drawn(app)
+        await drive(pilot, [session], (":rollouts 12",))
+        await until(pilot, lambda: len(readings.begun) == 3)
+        assert "is asked for them" in drawn(app)
+        await drive(pilot, [session], ("escape",))
+        await until(pilot, readings.begun[2].cancelled)
+        assert not [said for said in app.messages if said.severity == "error"]
+
+
+async def test_an_unforeseen_error_and_a_number_that_is_no_step_are_said(
+    readings: Readings,
+) -> None:
+    session = fixtures.with_rollouts()
+    app = opened(session)
+    async with app.run_test(size=SIZE) as pilot:
+        await drive(pilot, [session], ("enter", ":rollouts"))
+        await until(pilot, lambda: len(readings.begun) == 1)
+        readings.begun[0].set_exception(RuntimeError("unforeseen"))
+        await drive(pilot, [session], ("~rollouts",))
+        assert drawn(app).startswith("The rollouts could not be read.")
+        assert "RuntimeError: unforeseen" in app.messages[-1].text
+        await drive(pilot, [session], (":rollouts " + "9" * 5000,))
+        assert drawn(app).startswith("No step has more than 9 digits.")
+        assert len(readings.begun) == 1

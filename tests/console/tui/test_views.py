@@ -86,6 +86,28 @@ def test_folding_loses_no_letter() -> None:
         assert all(cell_len(text_of(line)) <= max(8, width) for line in folded)
 
 
+@pytest.mark.parametrize(
+    "text", ["x" * 20_000, "状" * 20_000, "状態 " * 7_000, "a" * 99 + "é" * 20_000]
+)
+def test_folding_looks_at_each_letter_a_few_times(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pod can send a text of any length, and the screen folds it."""
+    looked: list[int] = []
+
+    def counted(part: str) -> int:
+        looked.append(len(part))
+        return cell_len(part)
+
+    monkeypatch.setattr(styled_text, "cell_len", counted)
+    folded = fold(text, 100)
+    assert sum(looked) < 40 * len(text)
+    assert "".join(map(text_of, folded)).replace(" ", "") == text.replace(" ", "")
+    looked.clear()
+    assert 99 <= width_of(cut([(text, "")], 100)) <= 100
+    assert sum(looked) < 4 * len(text) + 2000
+
+
 def test_an_unreachable_pod_says_since_when_and_when_again() -> None:
     pod = fixtures.unreachable().state
     row = rows([pod], fixtures.CLOCK)[0]
