@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from bs4_common.errors import NotApplicable
-from bs4_common.files import read_regular
-from bs4_common.foreign_json import loads
+from bs4_common.files import foreign_object
 from bs4_common.telemetry import StepRecord
 from bs4_common.trainers import FIRST_STEPS, launcher, settings
 from bs4_common.trainers.base import (
@@ -444,11 +443,7 @@ def _resolved(run_dir: Path, component: str) -> Settings:
     """Return the config that the launcher resolved for a component. Empty before the launcher wrote
     it; a half-written file counts as not written.
     """
-    try:
-        data = loads(read_regular(run_dir / "configs" / f"{component}.json"))
-    except (OSError, ValueError):
-        return Settings({})
-    return Settings(data if isinstance(data, dict) else {})
+    return Settings(foreign_object(run_dir / "configs" / f"{component}.json"))
 
 
 def sources_in(logs: Path) -> list[LogSource]:

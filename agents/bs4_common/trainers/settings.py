@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 import re
-import stat
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -357,7 +356,7 @@ def load_toml(path: Path) -> Settings:
         if entry is None or entry[0] != key:
             if len(_cache) > 32:
                 _cache.clear()
-            entry = _cache[path] = (key, _read(path, status.st_mode))
+            entry = _cache[path] = (key, _read(path))
     except (OSError, ValueError) as error:
         # A path with a NUL is a ValueError.
         raise BadConfig(
@@ -369,12 +368,10 @@ def load_toml(path: Path) -> Settings:
     return copy.deepcopy(entry[1])
 
 
-def _read(path: Path, mode: int) -> Settings | BadConfig:
+def _read(path: Path) -> Settings | BadConfig:
     """Return the tables of a TOML file, or the error that says why it has none. Raises OSError if
-    it cannot be read. `mode` is the file's mode; a pipe is not opened, because it may never end.
+    it cannot be read or is no regular file.
     """
-    if not stat.S_ISREG(mode):
-        return BadConfig(f"The config {path} is no file; name a file that exists on the pod.")
     try:
         return _plain(path)
     except BadConfig as error:
