@@ -12,7 +12,7 @@ import pytest
 
 from bs4_practice import faults, witness
 from bs4_practice.pod import PracticePod
-from tests.practice.running import Run, Start, log_text, trained
+from tests.practice.running import Run, Start, log_text, logs, trained
 
 pytestmark = pytest.mark.beside
 
@@ -65,6 +65,7 @@ async def test_a_resume_below_a_newer_orchestrator_checkpoint_hangs_until_that_i
     async with start("2026-01") as pod:
         async with Run(pod, "--max-steps", "5") as run:
             assert await run.code() == 0
+        shutil.rmtree(logs(pod))  # they too can say that the barrier was hit
         ahead = faults.put_checkpoint(pod, 40)[0]
         async with Run(pod, "--ckpt.resume-step", "5") as run:
             await hangs(pod, run, 5)
