@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
 import pytest
 
@@ -13,6 +13,7 @@ from bs4_console import models
 from bs4_console.cli.main import main
 from bs4_console.configs.families import known_bad
 from bs4_console.errors import UsageError
+from bs4_practice.http_server import HttpServer
 
 CANARY = "canary"
 ANSWERS: dict[str, tuple[int, object]] = {
@@ -31,7 +32,7 @@ ANSWERS: dict[str, tuple[int, object]] = {
 }
 
 
-class Hub(ThreadingHTTPServer):
+class Hub(HttpServer):
     tokens: list[str]
 
 

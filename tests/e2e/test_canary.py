@@ -23,6 +23,7 @@ import pytest
 from bs4_console.fleet.watched import Fleet
 from bs4_console.tui.app import ConsoleApp
 from bs4_practice import bare
+from bs4_practice.http_server import HttpServer
 from bs4_practice.play import DETECT_S
 from bs4_practice.scenarios import SCENARIOS
 from bs4_practice.stage import Stage, connect, staged
@@ -175,7 +176,7 @@ class Telltale:
             def log_message(self, *words: object) -> None:
                 """Not into the test's own output."""
 
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Echo)
+        self.server = HttpServer(("127.0.0.1", 0), Echo)
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
         return f"http://127.0.0.1:{self.server.server_port}"
 

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from email.utils import formatdate
 from typing import Any
 
+from bs4_practice.http_server import HttpServer
+
 # nobody's
 TOKEN, KEY, KEY_ID, STORE_KEY = (
     "hf_canary4711",
@@ -113,7 +115,7 @@ def serving(host: str = "127.0.0.1") -> Iterator[Services]:
         def log_message(self, *_: Any) -> None:
             return
 
-    with http.server.ThreadingHTTPServer((host, 0), Handler) as server:
+    with HttpServer((host, 0), Handler) as server:
         services.port = server.server_port
         thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
         thread.start()

@@ -12,8 +12,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
+
+from bs4_practice.http_server import HttpServer
 
 KEY = "0123456789abcdef" * 2 + "01234567"
 
@@ -99,8 +101,7 @@ def wandb_server() -> Iterator[WandbServer]:
         def log_message(self, *_: Any) -> None:
             """Tests print what matters."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
+    server = HttpServer(("127.0.0.1", 0), Handler)
     told.base = f"http://127.0.0.1:{server.server_address[1]}"
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()

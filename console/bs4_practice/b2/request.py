@@ -7,12 +7,13 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from bs4_practice.b2.faults import Fault
 from bs4_practice.b2.shelf import Key, Refusal
+from bs4_practice.http_server import HttpServer
 
 if TYPE_CHECKING:
     from bs4_practice.b2.server import B2Server
@@ -41,13 +42,11 @@ class Cut(Exception):
     """Raised to end the connection to a client at once, without sending an answer."""
 
 
-class Http(ThreadingHTTPServer):
+class Http(HttpServer):
     """The HTTP server of a practice store. `b2` is the store, and `table` maps each API call to the
     function that answers it.
     """
 
-    daemon_threads = True
-    request_queue_size = 128
     b2: B2Server
     table: Mapping[str, Callable[[Request], None]]
 

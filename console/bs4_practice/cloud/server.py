@@ -19,6 +19,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from bs4_practice.cloud.market import Market, Metal, NoMetal
+from bs4_practice.http_server import HttpServer
 
 #: What happens to a call. `-after`: it is done, and the answer says otherwise. `twice`: it is done
 #: two times. `lag`: it is done, and the list shows it only `seconds` later. `slow`: answered
@@ -327,8 +328,7 @@ def running(
         def log_message(self, *_: Any) -> None:
             return
 
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
+    server = HttpServer(("127.0.0.1", 0), Handler)
     cloud.port = server.server_address[1]
     thread = threading.Thread(
         target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True

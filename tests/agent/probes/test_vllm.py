@@ -8,7 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from bs4_agent.probes.vllm import (
     parse_metrics,
 )
 from bs4_common.errors import Refused
+from bs4_practice.http_server import HttpServer
 
 CORPUS = Path(__file__).resolve().parents[3] / "../shared/corpus/vllm/metrics.txt"
 
@@ -78,7 +79,7 @@ class Server:
             def log_message(self, format: str, *args: object) -> None:  # noqa: A002
                 return
 
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._http = HttpServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._http.server_port}"
         self._thread = threading.Thread(target=self._http.serve_forever, args=(0.02,))
         self._thread.start()

@@ -11,7 +11,7 @@ import subprocess
 import zipfile
 from collections.abc import Iterator
 from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -26,6 +26,7 @@ from bs4_agent.setup.steps.launches import Limits, Profile, Variables
 from bs4_agent.setup.steps.programs import Tools, Uv
 from bs4_agent.setup.steps.sync import Sync
 from bs4_common.errors import NotApplicable, PlanChanged, StepFailed
+from bs4_practice.http_server import HttpServer
 from tests.agent.setup.places import RECIPE, carry_out, context, place
 
 needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="there is no git here")
@@ -111,7 +112,7 @@ def served(tmp_path: Path) -> Iterator[tuple[Path, str]]:
     directory = tmp_path / "served"
     directory.mkdir()
     handler = partial(SimpleHTTPRequestHandler, directory=str(directory))
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+    with HttpServer(("127.0.0.1", 0), handler) as server:
         Thread(target=server.serve_forever, daemon=True).start()
         yield directory, f"http://127.0.0.1:{server.server_port}"
         server.shutdown()

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from bs4_practice.http_server import HttpServer
+
 
 @dataclass
 class Got:
@@ -61,7 +63,7 @@ def receiving(*, hanging: bool = False) -> Iterator[Receiver]:
         def log_message(self, *_: Any) -> None:
             return
 
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = HttpServer(("127.0.0.1", 0), Handler)
     receiver.port = server.server_address[1]
     thread = threading.Thread(
         target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True

@@ -1,0 +1,20 @@
+"""The HTTP server beneath the practice clouds and the servers of tests."""
+
+from __future__ import annotations
+
+import sys
+from http.server import ThreadingHTTPServer
+from typing import Any
+
+
+class HttpServer(ThreadingHTTPServer):
+    """An HTTP server with a thread for each connection. It prints nothing about a client that has
+    hung up, which may be noticed long after the client's own work has ended.
+    """
+
+    request_queue_size = 128
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Print the error of a request on standard error, unless it is one of the connection."""
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handle_error(request, client_address)
