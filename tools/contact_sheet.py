@@ -70,7 +70,9 @@ def sheet(paths: Sequence[Path], columns: int, width: int) -> str:
 
 
 def underlined(svg: str) -> str:
-    """With a line of its own under each text that librsvg leaves without one."""
+    """Return `svg` with a thin rectangle added under each underlined text, because the converter
+    librsvg does not draw the underline itself.
+    """
     for role in set(re.findall(r"\.(\S+) \{[^}]*text-decoration: underline", svg)):
         text = rf'(?=<text class="{role}" x="([\d.]+)" y="([\d.]+)" textLength="([\d.]+)")'
         svg = re.sub(

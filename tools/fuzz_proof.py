@@ -182,7 +182,9 @@ DEFECTS = (
 
 
 def copied(target: Path) -> None:
-    """Copy what the fuzzer needs of the tree to an empty directory."""
+    """Copy the folders and files of the project that the fuzzer needs into the directory `target`,
+    which must be empty. The fuzzer's saved inputs (corpus) are left out.
+    """
     for name in COPIED:
         source, place = ROOT / name, target / name
         place.parent.mkdir(parents=True, exist_ok=True)

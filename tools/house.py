@@ -223,7 +223,9 @@ def is_positional_record(node: ast.ClassDef) -> bool:
 
 
 def is_conditional(node: ast.AST) -> bool:
-    """Return True for `a if b else c`, and for what is written to avoid it."""
+    """Return True if `node` chooses between values in one expression: `a if b else c`, or a form
+    that stands for it, such as `b and a or c` or `(c, a)[b]`.
+    """
     if isinstance(node, ast.Subscript):
         return isinstance(node.value, ast.Tuple | ast.List | ast.Dict)
     if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or):
@@ -324,7 +326,10 @@ def is_loose_alias(value: ast.expr, aliases: set[str]) -> bool:
 
 
 def loose_in(node: ast.AST, aliases: set[str]) -> int:
-    """Return how many mappings with values of any type stand in an annotation."""
+    """Return how many loosely typed mappings the annotation `node` has: a mapping type without
+    parameters, or one with values of type Any or object. `aliases` are the names of type aliases
+    for such mappings; each use of one counts too.
+    """
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         try:
             return loose_in(ast.parse(node.value, mode="eval").body, aliases)

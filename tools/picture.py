@@ -116,7 +116,9 @@ def _spaced(found: re.Match[str]) -> str:
 
 
 async def take(picture: Picture) -> str:
-    """The screen as SVG."""
+    """Draw the scene of `picture` in the real app, press its keys, and return the screen as SVG
+    text.
+    """
     from tests.console.tui import fixtures
     from tests.console.tui.driving import drive
 
@@ -137,7 +139,9 @@ async def take(picture: Picture) -> str:
 
 
 def write(picture: Picture, directory: Path, *, png: bool = False) -> list[Path]:
-    """The files that were written."""
+    """Draw `picture` and write it into `directory` as SVG. Write it as PNG too if `png` or the
+    picture asks for it and rsvg-convert is installed. Return the paths of the files written.
+    """
     drawn = asyncio.run(take(picture)).replace("<svg ", '<svg xml:space="preserve" ', 1)
     # The fonts of this machine: a picture in a README must not fetch anything.
     drawn = re.sub(r"@font-face \{.*?\}\s*", "", drawn, flags=re.DOTALL)

@@ -49,7 +49,9 @@ class Unknown:
 
 
 def main() -> int:
-    """Print each unknown word. Return 1 if there is one, else 0."""
+    """Print each place where the code compares a state with a word that no Literal of the code has.
+    Return 1 if there is one, else 0.
+    """
     found = check(list(source_files(ROOT)))
     for unknown in found:
         place = f"{unknown.path.relative_to(ROOT)}:{unknown.line}"
@@ -62,7 +64,9 @@ def main() -> int:
 
 
 def source_files(root: Path) -> Iterator[Path]:
-    """Yield the files that are checked."""
+    """Yield the Python files of the project at `root` in which words are looked for: those of the
+    console and the agent, without the config rules and the practice pods.
+    """
     for folder in SOURCES:
         for path in sorted((root / folder).rglob("*.py")):
             if not path.relative_to(root).as_posix().startswith(LEFT_OUT):

@@ -31,5 +31,7 @@ class OwnLog:
 
 
 def use() -> None:
-    """Replace this process's standard error by an OwnLog, so that printing to it never fails."""
+    """Replace this process's standard error by an OwnLog, which writes to the same file but loses a
+    text instead of failing, so that printing never raises an OSError.
+    """
     sys.stderr = OwnLog(sys.stderr)

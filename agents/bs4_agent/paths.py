@@ -67,7 +67,9 @@ class Home:
         return self.root / "sock"
 
     def socket(self, bundle: str) -> Path:
-        """Return the path of the socket of the agent whose bundle has the hash `bundle`."""
+        """Return the path of the Unix socket on which the agent listens that was installed from the
+        bundle (a release of the agent's code) with the hash `bundle`.
+        """
         return self.sockets / f"{bundle[:12]}.sock"
 
     @property

@@ -26,10 +26,11 @@ HEALTHY_STEPS = 40
 
 @dataclass(frozen=True)
 class Role:
-    """Which run one of the three practice pods shows. `trainer` is the trainer's id and
-    `generation` the same in the words of `pod.start`. `step_seconds` is how long a training step
-    takes. The run ends after `max_steps` steps; with None it does not end by itself. If `fails` is
-    True, `Practice.fail_later` kills its inference engine.
+    """The run that one of the three practice pods shows. `trainer` is the trainer's id, and
+    `generation` says the same in the form that `pod.start` takes: "current", "2026-01" or "verl".
+    `step_seconds` is the duration of a training step in seconds. The run ends after `max_steps`
+    steps; with None it does not end by itself. If `fails` is True, `Practice.fail_later` kills its
+    inference engine.
     """
 
     name: str

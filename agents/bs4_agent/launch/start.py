@@ -231,8 +231,9 @@ def _prepare(
 
 
 def make_attempt(runs: Runs, run: str) -> Path:
-    """Make the directory of the run's next attempt in the agent's home, and return it. Its name is
-    the attempt's number, so this number is taken from then on.
+    """Make the directory of the run's next attempt (one start of its trainer), and return its path.
+    It lies in the agent's home directory on the pod. Its name is the attempt's number, one more
+    than the highest so far; no later attempt gets this number.
     """
     number = max(attempt_numbers(runs.home.run(run)), default=0) + 1
     while True:

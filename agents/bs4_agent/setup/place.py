@@ -154,8 +154,9 @@ class SetupStep(Protocol):
     """
 
     def plan(self, context: SetupContext) -> Sequence[Planned]:
-        """Return the planned steps of this kind for the recipe of `context`; empty if it needs
-        none. Raises NotApplicable if files of a person's own work are in the way.
+        """Return the steps of this kind that set the pod up as the recipe of `context` (what to
+        install) says. The list is empty if the recipe needs none. Raises NotApplicable if files
+        that a person has put there or changed are in the way.
         """
 
     def done(self, context: SetupContext, planned: Planned) -> bool:

@@ -36,8 +36,8 @@ class SetupPlan:
 
     @property
     def hash(self) -> str:
-        """Return the hash, in hexadecimal digits, of what the plan would do: of the recipe, and the
-        kind, parameters and targets of every step.
+        """Return the hash, in hexadecimal digits, of what the plan would do. It covers the recipe
+        (what to install on the pod), and the kind, parameters and targets of every step.
         """
         return digest({"setup": self.recipe.as_dict(), "steps": hashed_steps(self.steps)})
 

@@ -104,8 +104,8 @@ class Recipe:
 
 
 def read(data: Mapping[str, Any]) -> Recipe:
-    """Return the recipe in `data`, the body of an action. Raises BadRequest, whose message names
-    the first value that is not allowed.
+    """Return the recipe (what to install on the pod) that `data`, the body of a request for a
+    set-up, describes. Raises BadRequest, whose message names the first value that is not allowed.
     """
     trainer = str(data.get("trainer"))
     if trainer == CREDENTIALS:

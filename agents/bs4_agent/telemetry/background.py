@@ -61,8 +61,8 @@ class Background(Generic[T]):
         return self._thread.is_alive()
 
     def wait_first(self, timeout: float) -> bool:
-        """Wait up to `timeout` seconds for the first result. Return True if there is one, and False
-        if the time is over.
+        """Wait up to `timeout` seconds until `work` has returned its first result. Return True if
+        there is one, and False if the time is over.
         """
         return self._first.wait(timeout)
 

@@ -33,7 +33,7 @@ class Part:
 
     @property
     def whole(self) -> bool:
-        """Return True if the part is complete."""
+        """Return True if this part of the checkpoint is complete, which is so if `why` is ""."""
         return not self.why
 
 

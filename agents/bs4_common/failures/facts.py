@@ -226,7 +226,7 @@ class RunFacts:
 
     def under(self, prefix: str) -> FlatSettings:
         """Return the settings whose dotted keys begin with `prefix` and a dot, by their full keys.
-        There is none if the settings are unknown.
+        The result is empty if there are none or if the settings are unknown.
         """
         return FlatSettings(self.config or {}).under(prefix)
 

@@ -124,8 +124,8 @@ class QuotedOutput:
 
     def may_be(self, line: LogLine, number: int) -> bool:
         """Return True if a line may belong to quoted text (output of a model that the program
-        prints) which the last header has announced: it shows neither a writer nor a time, and is at
-        most 200 lines below that header.
+        prints) which the last line with a level has announced. The line must show neither a level,
+        rank or logger nor a time, and be at most 200 lines below that line.
         """
         return self.announced is not None and headless(line) and number - self.line <= MOST_LINES
 
@@ -138,10 +138,11 @@ class QuotedOutput:
         self.held.append((number, *more))
 
     def decide(self, line: LogLine | None, take: Callable[..., None]) -> None:
-        """Release the lines that are held back. `line` is the next header or the end of a sample,
-        or None if neither came in time. `take(level, logger, number, *more)` is called for each
-        held line, with `number` and `more` as they were given to `hold`. Level and logger are those
-        of the announcing record if the line is quoted text, and "" if it is not.
+        """Release the held lines by calling `take(level, logger, number, *more)` for each, with
+        `number` and `more` as `hold` got them. `line` is the next line that has a level or ends a
+        sample of a model's output; None means that no such line came soon enough. If `line` shows
+        that the program continues, the held lines count as quoted text: their level and logger are
+        those of the line that announced it. Otherwise level and logger are "".
         """
         record = self.announced
         quoted = (
@@ -159,8 +160,8 @@ class QuotedOutput:
 
 
 def opens(line: LogLine) -> bool:
-    """Return True if a line has no header (a level) and looks like the beginning of quoted text,
-    which is output of a model.
+    """Return True if a line has no header (no level, rank, logger or time) and looks like the
+    beginning of text that a model has written and the program prints.
     """
     return headless(line) and _OPENS.match(line.text) is not None
 

@@ -133,9 +133,10 @@ class Track:
 
     @property
     def asks_time(self) -> bool:
-        """Return True if the time of the next match has to be known. That is so until the log
-        signature has fired (has matched as often as it must), and always for a signature with
-        `cleared_by`.
+        """Return True if the time at which a line was written has to be known for the next match.
+        That is so until the log signature (a pattern of a known failure) has fired, which means
+        that it has matched as often as it must. It is always so if the signature has a
+        `cleared_by`, an expression for lines after which the failure is over.
         """
         return self.fired is None or self.signature.cleared_by is not None
 

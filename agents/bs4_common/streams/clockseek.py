@@ -162,9 +162,10 @@ class Tape:
         return Cursor(1, 0)
 
     def tick_from(self, place: int) -> Tick | None:
-        """Find the first line that begins at or after `place` and has a clock HH:MM:SS. Return two
-        numbers: the place on the tape at which the line begins, and its clock in seconds since
-        midnight. Return None if no line in about the next 256 KiB has a clock.
+        """Find the first line that begins at or after `place` and has a clock HH:MM:SS. A place is
+        a byte offset into all files of the stream laid one after the other (the tape). Return two
+        numbers: the place at which the line begins, and its clock in seconds since midnight. Return
+        None if no line in about the next 256 KiB has a clock.
         """
         begin = self._line_from(place)
         for _ in range(QUIET_STRIDES):

@@ -238,7 +238,9 @@ class SegmentStream:
         }
 
     def pieces(self) -> list[Piece]:
-        """Return the stream's segment files as pieces, oldest first."""
+        """Return the stream's segments (the files in which it is stored), oldest first. Each is a
+        Piece: the file's number, its size in bytes and a function that opens it.
+        """
         rows = []
         for number, size in sorted(self._snapshot().items()):
             rows.append(Piece(number, size, self._opener(number)))

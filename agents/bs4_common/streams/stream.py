@@ -114,8 +114,9 @@ class Stream(Protocol):
         """
 
     def pieces(self) -> list[Piece]:
-        """Return the stream's files that can be read now, as pieces, oldest first. The list is
-        empty if there is none.
+        """Return the files in which the stream is stored and that can be read now, oldest first.
+        Each is a Piece: the file's number, its size in bytes and a function that opens it. The list
+        is empty if there is none.
         """
 
     def place_at(self, t: float) -> str | None:

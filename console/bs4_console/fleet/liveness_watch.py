@@ -55,8 +55,9 @@ class Looks(Protocol):
 
 
 class RealLooks:
-    """Probes a pod through its provider's API and its SSH port, and checks this machine's own
-    routes. `inventory` None means the default inventory.
+    """Finds out something about a pod without the console's link to it: from its provider's API,
+    from its SSH port, and from this machine's routes to the internet. `inventory` is the list of
+    pods; None means this console's own list.
     """
 
     def __init__(self, inventory: Inventory | None = None) -> None:

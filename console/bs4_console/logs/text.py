@@ -125,8 +125,11 @@ def _json_level(line: bytes) -> str:
 def request_of(line: bytes) -> bytes:
     """Return the request in a line of an access log, with its status, such as b"POST
     /v1/chat/completions 200". Return b"" for a request that failed and for any line that is not of
-    an access log. A request in another form than uvicorn's begins with a quotation mark: its line
-    cannot be shown for other requests than itself (see `of_many`).
+    an access log.
+
+    If the line does not have uvicorn's form (CLIENT - "REQUEST), the result begins with a quotation
+    mark. Such a request is never shown together with different ones in one line, because `of_many`
+    cannot rewrite its line.
     """
     found = ANSWERED.search(line, 0, _REQUEST_REACH)
     if found is None:

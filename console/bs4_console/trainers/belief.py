@@ -117,10 +117,12 @@ class Words:
 
 @dataclass(frozen=True)
 class Calls:
-    """The expectation which calls of the functions `of`, a function's last name each, the source
-    code has at its place: exactly the calls `are`, in this order.
+    """The expectation that the source code, at the place of the belief, calls certain functions.
+    `of` has the names of these functions, without a module or object before the name: "exit" for
+    `sys.exit`. `are` lists the calls of them, in the order of the source. There must be no other
+    call of a function in `of`.
 
-    Each entry of `are` is the last name of the function, followed by names or constants that occur
+    Each entry of `are` is the name of the function, followed by names or constants that must occur
     in its arguments, such as "exit 1" for `sys.exit(1)`. If `are` is empty, none of the functions
     may be called.
     """

@@ -59,8 +59,8 @@ class Checked:
     @property
     def weaker(self) -> dict[str, int]:
         """Return the features of this program that work worse with this source, as {feature:
-        number}, the highest number first. The number is how many beliefs (statements about the
-        source) that the feature needs are not found to be true.
+        number}, the highest number first. The number counts the beliefs (statements about the
+        source) because of which the feature works worse.
         """
         counted = Counter(verdict.weaker for verdict in self.verdicts if verdict.weaker)
         return dict(counted.most_common())

@@ -194,8 +194,9 @@ class Request(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def done(self, answer: dict[str, Any]) -> None:
-        """Send `answer` as JSON, after the change that the client asked for was made. If the fault
-        "lost" is played on the request, raise Cut instead, so that the client gets no answer.
+        """Send `answer` as JSON. Call this after the change that the client asked for was made. If
+        the practice store is to simulate the fault "lost" for this request, raise Cut instead: the
+        client then gets no answer although the change was made.
         """
         if self.has("lost"):
             raise Cut

@@ -236,8 +236,9 @@ class Merge(PlannedKind[MergePlan]):
         return MergeContext(self._merging, action.plan.prepared, action.key)
 
     def verify(self, action: Underway[MergePlan], context: MergeContext) -> Outcome:
-        """Return the outcome: the action has reached its goal if the merged model, or the copy that
-        a backup makes, is in its final directory.
+        """Return how the action ended. Its goal is reached if the merged model (for a backup, the
+        copy of the checkpoint) is in its final directory and the staging directory is gone.
+        Otherwise `reached` is False.
         """
         one = action.plan.prepared
         whole = self._merging.placed(one, action.key)

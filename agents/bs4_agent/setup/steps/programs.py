@@ -29,8 +29,9 @@ class Tools(Stepping):
     """The step of a set-up that installs git and curl with apt-get."""
 
     def plan(self, context: SetupContext) -> Sequence[Planned]:
-        """Return a list with one planned step, which also shows which of the programs are missing
-        now.
+        """Return a list with one planned step: to install git and curl. The step's dictionary
+        `shown` also says which of the two are missing now, and whether they cannot be installed
+        from here.
         """
         missing = _missing(context)
         now = "git and curl are there"

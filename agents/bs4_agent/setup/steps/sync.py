@@ -24,7 +24,9 @@ class Sync(Stepping):
     """
 
     def plan(self, context: SetupContext) -> Sequence[Planned]:
-        """Return a list with one planned step, which also shows what is in `.venv` at present."""
+        """Return a list with one planned step: to run `uv sync` in the checkout of prime-rl. The
+        step's dictionary `shown` also says what is in `.venv` at present.
+        """
         directory = context.place.shown(context.recipe.directory)
         now = "is not there"
         if in_image(context):

@@ -44,9 +44,9 @@ class _NewerFields(TypedDict, total=False):
 
 
 class RemoteSetFields(_NewerFields):
-    """One checkpoint step that can be restored (a `RemoteSet`) as a dictionary of JSON values, in
-    which form the agent saves it in its home. Dictionaries that older agents saved have no
-    `launch`.
+    """One checkpoint step that can be restored, as a dictionary of JSON values with the fields of a
+    RemoteSet (see there). The agent saves it in this form in its home directory. Dictionaries that
+    older agents saved have no `launch`.
     """
 
     step: int

@@ -207,8 +207,9 @@ class Shape:
     may: Mapping[str, Rule] = field(default_factory=dict)
 
     def check(self, record: object) -> None:
-        """Raise RecordRefused if `record` is no dictionary, and for the first field that is missing
-        or does not pass its rule. Fields that the shape does not name are accepted.
+        """Check a record from a pod. Raise RecordRefused if it is no dictionary, if a field of
+        `must` is missing, or if the value of a field in `must` or `may` does not pass its rule. A
+        field of `may` can be missing or null, and other fields are accepted.
         """
         if not isinstance(record, dict):
             raise RecordRefused("it is not a JSON object")

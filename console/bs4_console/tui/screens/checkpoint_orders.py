@@ -36,7 +36,10 @@ class OrderScreen(Confirmation):
         self._title, self._told = title, told
 
     def asked(self, width: int, *, commands: bool) -> list[Line]:
-        """Return the question in lines of at most `width` cells. `commands` is ignored."""
+        """Return the text of the dialog in lines of at most `width` cells of the terminal: the
+        question, an empty line, and sentences about what follows from the order. `commands` is
+        ignored.
+        """
         lines = [*fold(self._title, width, "bold"), []]
         for sentence in self._told:
             lines += fold(sentence, width)

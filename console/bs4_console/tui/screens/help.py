@@ -116,7 +116,9 @@ class HelpScreen(PageScreen):
             self.ask("/", self.wanted)
 
     def do_expand(self, args: str) -> None:
-        """Show the whole text of every command, or a few words again. `args` is ignored."""
+        """Show the whole help text of each command in the list, or, if that is shown already, only
+        a few words of each. `args` is ignored.
+        """
         self.whole = not self.whole
         self.draw_safely()
 

@@ -22,8 +22,10 @@ CURVE_ROWS_MOST, RECENT_MOST, LARGE = 20, 12, 30
 
 
 def share(room: int) -> tuple[int, int]:
-    """Return how many of `room` free rows the curves take, and how many actions may be listed below
-    them. If there are many rows, the curves take half of them, up to CURVE_ROWS_MOST (20).
+    """Return two numbers for a screen that has `room` free rows: how many rows the curves take, and
+    the most actions that are listed below them. These are 7 and 4 for fewer than LARGE (30) rows.
+    Otherwise the curves take half of the rows, at most CURVE_ROWS_MOST (20), and there are at most
+    12 actions.
     """
     if room < LARGE:
         return CURVE_ROWS, RECENT
