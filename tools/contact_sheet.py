@@ -41,7 +41,9 @@ def pictures(
 
 
 def sheet(paths: Sequence[Path], columns: int, width: int) -> str:
-    """One SVG with all of `paths`, each `width` pixels wide, `columns` in a row."""
+    """Return one SVG that shows the SVG files `paths` with `columns` of them in a row. Each is
+    scaled to a width of `width` pixels.
+    """
     sys.path.insert(0, str(ROOT))
     from tools.picture import cells
 

@@ -117,6 +117,9 @@ def fuzz(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    """Fuzz each target that the command line names, or all, for the given number of seconds. Print
+    the results and add them to the file RESULTS. Return 1 if an input broke something, else 0.
+    """
     parser = argparse.ArgumentParser(description="Fuzz our code.")
     parser.add_argument("seconds", type=float, help="seconds for each target")
     parser.add_argument("targets", nargs="*", help="names of targets; all where none is given")

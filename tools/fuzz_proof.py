@@ -214,7 +214,9 @@ def environment(root: Path) -> Mapping[str, str]:
 
 
 def check_place(root: Path) -> None:
-    """Raise PlaceMoved if the code of the copy is not what Python would import."""
+    """Raise PlaceMoved if Python, with `environment(root)`, would import our code from another
+    place than `root`, a copy of the source tree.
+    """
     script = "import bs4_common, bs4_console; print(bs4_common.__file__, bs4_console.__file__)"
     done = subprocess.run(
         [sys.executable, "-c", script],

@@ -50,7 +50,15 @@ CROWDING = (
 
 @dataclass(kw_only=True)
 class Counts:
-    """What was counted in a set of files."""
+    """What was counted in a set of Python files. `statements` does not include docstrings.
+    `crowded` are statements with three or more expressions that are hard to read (see CROWDING).
+    `long_lines` are lines of more than LINE_MOST columns, and `skips` are comments that make the
+    formatter skip a line. `positional` are dataclasses of many fields that are not keyword-only.
+
+    `loose` are dicts and mappings with values of any type in signatures. `trainers` are comparisons
+    with a trainer's id and tables by it. `agent_imports` are imports of the agent in the console.
+    `folders` has the number of modules in each folder.
+    """
 
     statements: int = 0
     lines: int = 0

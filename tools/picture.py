@@ -157,6 +157,9 @@ def write(picture: Picture, directory: Path, *, png: bool = False) -> list[Path]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
+    """Draw the screens that the command line names and save them as pictures. If it names none,
+    draw all screens and write docs/commands.md too. Return 0.
+    """
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", help="pictures to take; all when none is named")
     parser.add_argument("--out", type=Path, default=OUT)

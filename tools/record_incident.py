@@ -30,6 +30,9 @@ WHO = "alice@laptop"
 
 
 async def record(target: Path) -> None:
+    """Start a practice pod and a run on it, break the run, and save the console's copy of the pod's
+    data in the directory `target`. What is in `target` already is deleted.
+    """
     with tempfile.TemporaryDirectory(prefix="bs4-") as directory:
         root = Path(directory)
         pod = await practice.start(NAME, "2026-01", root / "p", step_seconds=0.6, pace=0.5)

@@ -40,7 +40,10 @@ STATES = {
 
 @dataclass(frozen=True)
 class Unknown:
-    """A word that no Literal has, and where it is compared."""
+    """A word with which the code compares a state, although no Literal type of the code has that
+    word. `path` and `line` say where the comparison is. `name` is the name of what is compared,
+    such as "state" or "kind".
+    """
 
     path: Path
     line: int

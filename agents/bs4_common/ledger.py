@@ -262,6 +262,9 @@ class IncidentView:
     run: str
     attempt: int
     role: Role
+    """How the failure relates to others. A "cascade" or "symptom" is a consequence, which is not
+    shown beside its "root", the cause.
+    """
     severity: Severity
     summary: str
     opened_t: float

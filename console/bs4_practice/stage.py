@@ -32,7 +32,8 @@ _UP_S = 240.0
 
 class StageError(ConsoleError):
     """Raised when something on the practice pod does not happen as the scenario needs it: the pod
-    does not get to where it can break, an action fails, or the agent makes no plan.
+    does not reach the state in which it is to be broken, an expected incident does not come, an
+    action fails, or the agent makes no plan.
     """
 
 

@@ -88,7 +88,7 @@ class Workspace:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Workspace:
         """Return the workspace from `data`, a dictionary that `as_dict` made. Raises KeyError or
-        TypeError if it is none.
+        TypeError if `data` does not have that form.
         """
         paths = {
             key: Path(data[key]) for key in ("root", "home", "project", "host_key", "client_key")

@@ -39,7 +39,9 @@ class Guards(TypedDict):
     danger: str
     """How dangerous the playbook is, as its file says, for example "restart"."""
     resume: int | None
-    """The training step to resume from."""
+    """The training step to resume from. None if there is none, or if no step of the plan depends on
+    it.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)

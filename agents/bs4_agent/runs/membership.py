@@ -89,9 +89,9 @@ class AttemptMembers:
 
     @property
     def proof(self) -> str:
-        """Return how it is known that the members belong to the attempt: "descent" if they descend
-        from a shim, or "observed" for an adopted run (one that was started by hand) or a run in a
-        container.
+        """Return how it is known that the members (the processes) belong to the attempt. The word
+        is "descent" if they descend from a shim, the small process that starts a run's launcher. It
+        is "observed" for an adopted run (one that was started by hand) or a run in a container.
         """
         if self.adopted or self._inside:
             return "observed"

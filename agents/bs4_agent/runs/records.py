@@ -161,9 +161,9 @@ def read_attempt(directory: Path) -> Attempt | None:
     """Return the attempt that the files in `directory`, the attempt's directory, describe. Return
     None if the directory has no record of a start.
 
-    Its state is "ended" or "lost" only if the file outcome.json says so. Otherwise the state is
-    "starting" or "running", although the processes may have ended since then, because files cannot
-    show that.
+    Its state is "ended" or "lost" (nothing recorded how it ended) only if the file outcome.json
+    says so. Otherwise the state is "starting" or "running", although the processes may have ended
+    since then, because files cannot show that.
     """
     spec = read_json(directory / "spec.json")
     if spec is None:
@@ -195,10 +195,11 @@ def read_attempt(directory: Path) -> Attempt | None:
 
 
 def start_by_clock(attempt: Attempt) -> float:
-    """Return when the attempt started, as a Unix time in seconds by the clock as it is set now. It
-    is the attempt's `started_t`, or an earlier time if the clock was set back since. Compare the
-    times of the attempt's files with it: after that, they are before `started_t`. Of an attempt of
-    an earlier boot, or of another machine, it is `started_t`.
+    """Return when the attempt started, as a Unix time in seconds by the clock as it is set now.
+    That is the attempt's `started_t`, or an earlier time if the clock was set back since then. Use
+    the result to decide if a file was written by the attempt: after the clock was set back, a new
+    file can be older than `started_t`. If the attempt belongs to an earlier boot or to another
+    machine, return `started_t`.
     """
     first = attempt.shim or attempt.launcher
     if first is None or first.boot_id != boot_id():

@@ -105,8 +105,9 @@ class Place:
 
 @dataclass(frozen=True)
 class SetupContext:
-    """The things that a step of a set-up works with: one recipe on one pod (the `place`), for one
-    action. `action` is the action's key.
+    """The things that a step of a set-up works with. `place` is the pod with what the set-up needs
+    there, and `recipe` is what the set-up installs. `action` is the key (the unique id) of the
+    action that carries the set-up out.
     """
 
     place: Place

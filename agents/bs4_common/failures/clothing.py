@@ -87,8 +87,9 @@ class Clothing:
     """The log is a kernel's."""
 
     def inner(self, raw: bytes) -> bytes:
-        """Return the line inside `raw` without what was put around it and without a line end. If
-        `raw` does not have the expected prefix or form, return `raw` itself.
+        """Return the line inside `raw` without a line end and without what another program has put
+        around it, such as the prefix of a container engine. If `raw` does not have the expected
+        prefix or form, return `raw` itself.
         """
         if self.key:
             return _value(raw, self.key, kernel=self.kernel)
@@ -113,10 +114,10 @@ class Clothing:
 
 @dataclass
 class Wardrobe:
-    """Learns what another program has put around the lines of one growing log file, which is file
-    number `generation` of its log. It is learnt from the beginning of the file, in several tries
-    while the file grows. `worn` is what was learnt, or None. `looked` is the number of lines that
-    the file had at the last try.
+    """Learns what another program (such as a container engine) has put around the lines of one
+    growing log file, for example a prefix. The file has the number `generation` among the files of
+    its log. The beginning of the file is examined in several tries while the file grows. `worn` is
+    what was learnt, or None. `looked` is the number of lines that the file had at the last try.
     """
 
     generation: int = -1
@@ -133,9 +134,10 @@ class Wardrobe:
         return self.worn is None and self.looked < _LINES
 
     def look(self, head: bytes, grammar: Grammar, knows: Knows) -> None:
-        """Try to learn what stands around the lines from `head`, the first bytes of the file (at
-        most SAMPLE, 64 KiB). Do nothing if they have not grown enough since the last try. `grammar`
-        parses a line, and `knows` says if a parsed line is a known one.
+        """Try to learn what another program has put around the lines of the file, such as the
+        prefix of a container engine. `head` has the first bytes of the file (at most SAMPLE, 64
+        KiB). Do nothing if they have not grown enough since the last try. `grammar` parses a line,
+        and `knows` says if a parsed line is a known one. The result is in `worn`.
         """
         count = head.count(b"\n")
         if count >= max(FEW, 2 * self.looked) or (len(head) >= SAMPLE and count):

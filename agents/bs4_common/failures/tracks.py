@@ -121,9 +121,9 @@ class Track:
         return role != "cleared_by" or self.hits > 0 or bool(self._pending)
 
     def done(self, role: str) -> bool:
-        """Return True if a line that matches only the expression with the role `role`, such as
-        "pattern", cannot change the progress of this log signature any more, or not before
-        `cleared_by` matches. Such lines need not be searched for then.
+        """Return True if lines that match only the expression with the role `role`, such as
+        "pattern", need not be searched for. That is so if such a line cannot change the progress of
+        this log signature any more, or cannot change it before a line matches `cleared_by`.
         """
         return (
             self._ruled_out

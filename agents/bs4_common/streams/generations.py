@@ -51,10 +51,10 @@ class Trail:
         self._every = 1.0
 
     def add(self, t: float, size: int) -> None:
-        """Record that the file had `size` bytes at `t`, a Unix time in seconds. Do nothing if the
-        last recorded time is later than `t`, or so little earlier that it is too soon for another
-        record. At first that is less than one second; the interval doubles each time the memory for
-        records is full.
+        """Record that the file had `size` bytes at `t`, a Unix time in seconds. Do nothing if `t`
+        is earlier than the last recorded time, or later by less than the least interval between
+        records. That interval is one second at first, and doubles each time the memory for records
+        is full.
         """
         # A wall clock that was set back would break the order, so such pairs are left out until it
         # has caught up.

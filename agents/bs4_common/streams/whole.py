@@ -21,6 +21,7 @@ class WholeFile:
     """
 
     timestamp: Callable[[bytes], float | None] | None = None
+    """None, because no times are looked for in the lines of such a file (see `Stream`)."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -368,8 +368,8 @@ class Verl:
         return tuple(rules)
 
     def checkpoints(self, spec: LaunchSpec) -> list[Checkpoint]:
-        """Return the checkpoint of every step that any part has on the disk, complete or not,
-        newest step last.
+        """Return the checkpoints on the disk, newest step last. A checkpoint is in the result,
+        complete or not, if at least one of its parts (such as the actor's) is on the disk.
         """
         return scan(self.parts(spec))
 

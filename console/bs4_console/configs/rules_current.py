@@ -417,8 +417,8 @@ def _checkpoints(view: View) -> Iterator[Finding]:
 
 def wandb(view: View) -> Iterator[Finding]:
     """Yield a finding if the shared W&B run is set to offline, if only one of trainer and
-    orchestrator uses W&B, or if both use it with different projects. If both have a table
-    [monitors.wandb], only the first of these is checked.
+    orchestrator uses W&B, or if both use it with different projects. If the config has the shared
+    table [monitors.wandb], the only check is whether that run is set to offline.
     """
     yield from refuse_if(
         view.written("monitors.wandb.offline") is True,

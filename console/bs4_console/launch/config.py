@@ -78,8 +78,9 @@ async def resolved(
 
 
 def told(text: str) -> tuple[str, str] | None:
-    """Return the trainer that the config with this text is for, and which of its programs, "rl" or
-    "sft". Return None if its keys do not tell the trainer.
+    """Find out for which program a config was written. `text` is the content of the config. Return
+    (id of the trainer, program), for example ("verl", "rl"). The program is "rl" or "sft".
+    Return None if the text is not TOML, or if its keys do not show the trainer.
     """
     try:
         data = tomllib.loads(text)

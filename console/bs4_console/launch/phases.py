@@ -82,7 +82,9 @@ class Phases:
     phases: tuple[Phase, ...]
 
     def asked(self, phase: Phase) -> LaunchRequest:
-        """Return the request that launches the run in this phase."""
+        """Return the request that launches the run with the config and the further arguments of
+        `phase`.
+        """
         return LaunchRequest(
             run=self.run,
             trainer=self.trainer,

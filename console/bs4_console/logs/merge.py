@@ -87,9 +87,10 @@ class Side:
 
 
 def passed_by(sides: Sequence[Side]) -> object:
-    """Return the key (`LogFilter.key`) of the filter that the waiting lines of all `sides` have
-    passed on the pod, or None if all were fetched without a filter. Return the constant VARIOUS,
-    which is no filter's key, if the waiting lines have passed different filters.
+    """Return by which filter the pod has chosen the waiting lines of `sides` (logs whose lines were
+    fetched and wait to be merged into one). The result is the filter's key (`LogFilter.key`), or
+    None if all lines were fetched without a filter. Return the constant VARIOUS, which is no
+    filter's key, if the lines have passed different filters or if `sides` is empty.
     """
     keys = {side.passed for side in sides}
     return keys.pop() if len(keys) == 1 else VARIOUS

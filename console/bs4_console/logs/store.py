@@ -68,9 +68,9 @@ class Block:
         return len(self.data) + 21 * len(self.starts)
 
     def add(self, lines: bytes, source: int, generation: int, offsets: Sequence[int]) -> None:
-        """Append the whole lines in `lines`, which belong to the log with the number `source`.
-        `offsets` has, for each line, the byte at which it begins in the log's file on the pod that
-        has the number `generation`.
+        """Append the whole lines in `lines`, which belong to the log with the number `source`. They
+        come from the log's file with the number `generation` on the pod. `offsets` has, for each
+        line, the byte at which it begins in that file.
         """
         base = len(self.data)
         self.data += lines

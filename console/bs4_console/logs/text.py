@@ -159,8 +159,8 @@ def kind_of_request(request: bytes) -> tuple[bytes, bytes]:
 
 
 def count_request(counts: Counter[bytes], name: bytes, times: int = 1) -> None:
-    """Count a request in `counts`, where it came `times` times more. Eight different ones are
-    counted by their `name`, and all that come after them as "others".
+    """Add `times` to the number in `counts` of the requests with the name `name`. If `counts` has
+    eight other names already, add it to the number of "others" instead.
     """
     if name not in counts and len(counts) >= _NAMED:
         name = _OTHERS

@@ -106,8 +106,8 @@ class KeyedBook(Book):
     def intend(self, run: str, offer: Offer, want: Want, who: str, key: str = "") -> Intent:
         """Write a new intent (an attempt to rent a machine) for `run` to the journal, and return
         it. Nothing is rented here. `offer` is the offer to rent, `want` describes the machine that
-        was searched for, and `who` is the name of the person who rents. `key` becomes the intent's
-        ULID; "" means `self.key`.
+        was searched for, and `who` is the name of the person who rents. `key` becomes the ULID (the
+        unique id) of the intent. If it is "", the attribute `key` of this journal is used.
         """
         return super().intend(run, offer, want, who, key or self.key)
 

@@ -85,8 +85,9 @@ def since(stays: Iterable[Stay], t: float) -> list[Stay]:
 
 
 def total(stays: Iterable[Stay]) -> float:
-    """Return the sum of the costs, in US dollars, of all stays whose price is known. Time in which
-    several runs shared one pod counts once.
+    """Return the sum of the costs, in US dollars, of `stays`. A stay is the time that a run was on
+    one pod; stays whose price is not known are left out. Time in which several runs shared one pod
+    counts once.
     """
     spent = 0.0
     paid_until: dict[str, float] = {}

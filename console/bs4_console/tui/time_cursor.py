@@ -127,8 +127,8 @@ class TimeCursor:
         return pod.name in self._wanted_stretches
 
     def forget_wishes(self) -> None:
-        """Drop the requests to read records from files that were not carried out yet. Call this
-        when the cursor has moved, because the screens then need other records.
+        """Drop the requests for records that were not read from their files yet. Call this when the
+        cursor has moved, because the screens then need other records.
         """
         self._wanted.clear()
         self._wanted_stretches.clear()

@@ -150,8 +150,9 @@ CREDIT = 250.0
 
 class Market:
     """All machines of all practice clouds, those for rent (`goods`) and those that are rented. It
-    can be used from several threads. A machine comes up `boot_s` seconds after it was rented,
-    started by `metal`. Without `metal` nothing answers at a machine's address.
+    can be used from several threads. `boot_s` seconds after a machine was rented, the object
+    `metal` (see Metal) starts something that stands for it, such as a practice pod. Without `metal`
+    nothing answers at a machine's address.
     """
 
     def __init__(self, metal: Metal | None = None, *, boot_s: float = 0.2) -> None:

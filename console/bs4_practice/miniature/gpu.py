@@ -146,8 +146,9 @@ class Memory:
 
 
 def forget_own_entries() -> None:
-    """Give back all GPU memory of this process before it exits, by deleting the files that stand
-    for it. After a kill that is not needed, because the driver ignores files of dead processes.
+    """Give back all memory that this process holds on the simulated GPUs, before it exits. The
+    files by which the simulated driver knows of that memory are deleted. After a kill this is not
+    needed, because the driver ignores files of dead processes.
     """
     root = _root()
     if root is not None:

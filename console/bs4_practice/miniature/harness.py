@@ -28,8 +28,9 @@ class HarnessError(Exception):
 
 
 class Harness:
-    """Starts a program beside each rollout (generated answer) of one environment worker, as the
-    library verifiers does.
+    """Runs a program beside each rollout (generated answer) of one environment worker, because the
+    library verifiers runs one too. The program of verifiers queries the model. This one has the
+    same command line, but only waits until its rollout ends.
     """
 
     def __init__(self) -> None:

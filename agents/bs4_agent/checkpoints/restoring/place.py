@@ -56,8 +56,8 @@ class Placement:
 
     @property
     def extra(self) -> Sequence[Target]:
-        """Return the files to fetch (of `targets`) that belong to no part of the checkpoint and go
-        to the directory `beside`.
+        """Return those files to fetch (of `targets`) that belong to no part of the checkpoint, such
+        as configs. They go to the directory `beside`, apart from the checkpoint's own directories.
         """
         found = []
         for t in self.targets:

@@ -260,10 +260,11 @@ class Restoring:
         return self._prepared(asked, RemoteSet.from_dict(cast("RemoteSetFields", data)), ())
 
     def of(self, parameters: Mapping[str, Any]) -> Prepared:
-        """Return what one step of a restore's plan restores. `parameters` are those of that step;
-        their entries `asked` (the request) and `identity` (the hash of the list of the checkpoint's
-        files) say which result of an earlier `find` it is. Raises PlanChanged if the agent's notes
-        about that result are gone.
+        """Return what one step of a restore's plan restores, which an earlier `find` has found.
+        `parameters` are the parameters of that step. Their entries `asked` (the request) and
+        `identity` (the hash of the list of the checkpoint's files) identify the result of `find`.
+        Raises PlanChanged if the agent's notes about that result are gone. Raises NotApplicable if
+        the checkpoint lacks a part that the trainer needs.
         """
         return self.again(RestoreRequest.read(parameters["asked"]), parameters["identity"])
 

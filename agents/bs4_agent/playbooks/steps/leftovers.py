@@ -25,9 +25,9 @@ from bs4_common.runs.model import Member
 
 
 class EndLeftovers:
-    """Base class of steps that end processes which ended attempts have left behind. Each target of
-    such a step is the identity of one process, together with `dead_run`, the name of the run whose
-    attempt has left it behind.
+    """Base class of steps that end leftovers. A leftover is a process that is still alive although
+    the attempt to which it belongs (one start of a run) has ended. Each target of such a step is
+    the identity of one leftover, together with `dead_run`, the name of its run.
     """
 
     def done(self, context: Context, planned: Planned) -> bool:

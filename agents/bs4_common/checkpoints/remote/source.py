@@ -132,7 +132,7 @@ class RemoteSet:
     @classmethod
     def from_dict(cls, data: RemoteSetFields) -> RemoteSet:
         """Return the step in a dictionary that `as_dict` has written. Raises KeyError, TypeError,
-        ValueError or AttributeError if it is none.
+        ValueError or AttributeError if `data` does not have that form.
         """
         launch = data.get("launch")  # notes of an older agent have none
         return cls(
@@ -174,7 +174,7 @@ class RemoteCopy:
     @classmethod
     def from_dict(cls, data: RemoteCopyFields) -> RemoteCopy:
         """Return the result of a search in a dictionary that `as_dict` has written. Raises
-        KeyError, TypeError, ValueError or AttributeError if it is none.
+        KeyError, TypeError, ValueError or AttributeError if `data` does not have that form.
         """
         return cls(
             None if data["chosen"] is None else RemoteSet.from_dict(data["chosen"]),

@@ -133,9 +133,9 @@ class ReadAhead:
         return min(share, sequence.under_way + free)
 
     def send(self, sequence: _Sequence, offset: int, limit: int) -> _Reading:
-        """Send a read of `sequence`, one stream that is read in advance, of at most `limit` bytes
-        from the byte `offset` on, and return it. The method `arrived` of the sequence is called
-        when the read has ended.
+        """Begin to read at most `limit` bytes of the stream of `sequence`, from the byte `offset`
+        on, and return the read without waiting for its end. `sequence` is one stream that is read
+        in advance. Its method `arrived` is called when the read has ended.
         """
         cursor = Cursor(sequence.at.generation, offset)
         task = asyncio.create_task(self.channel.read(sequence.stream, str(cursor), limit, 0.0))

@@ -326,7 +326,8 @@ class IncidentScreen(MomentCommands, PageScreen):
 
     def moment_moved(self) -> None:
         """Close this page and go to the run's screen, which shows the moment of the time cursor
-        (the past moment that all screens show). Do nothing if the pod does not know the run.
+        (the past moment that all screens show). This is called each time the cursor has moved. Do
+        nothing if the pod does not know the run.
         """
         if (run := self.pod.runs.get(self.run_name)) is not None:
             self.console_app.do_back("")

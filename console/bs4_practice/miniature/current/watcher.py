@@ -63,8 +63,9 @@ class Watcher:
 
     def update_weights(self, version: int) -> None:
         """Load the weights of the policy with the number `version` into the inference server, which
-        is paused meanwhile. Each of the requests is tried up to ten times. Raises
-        APIConnectionError or APIStatusError if one of them fails every time.
+        is paused meanwhile. That takes three HTTP requests. A request that fails is repeated, up to
+        ten times in all, but not after an answer with a status below 500. Raises APIConnectionError
+        or APIStatusError if a request fails for good.
         """
         directory = step_path(self._broadcasts, version)
         self._log.info(f"Updating policy in-flight to v{version}", "client.py::256")

@@ -97,8 +97,8 @@ def named() -> list[str]:
 
 
 def note_death(logs: Path, role: str, cause: str) -> None:
-    """Write down why Ray ends the process with the role `role` itself, before it does so.
-    `cause_of_death` reads it. `logs` is the session's directory of logs.
+    """Write down `cause`, the reason for which Ray is about to end the process with the role
+    `role`. `cause_of_death` reads it. `logs` is the session's directory of logs.
     """
     (logs / f"{role}.death").write_text(cause)
 
