@@ -40,7 +40,10 @@ class PlaceMoved(Exception):
 
 @dataclass(frozen=True)
 class Change:
-    """A text of one file, and what a defect has in its place."""
+    """A change of the code that puts an old defect back. In the file `file` (its path relative to
+    the root of the tree), the text `now`, which must be there exactly once, is replaced by
+    `before`, the text with the defect.
+    """
 
     file: str
     now: str

@@ -119,7 +119,9 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def source_files(root: Path) -> Iterator[Path]:
-    """Yield the files that are counted, in the order of their names."""
+    """Yield the Python files below `root` that this tool measures: those of `agents` and `console`,
+    without the practice world (simulated pods). The files of each of the two are sorted by path.
+    """
     for folder in SOURCES:
         for path in sorted((root / folder).rglob("*.py")):
             if not path.relative_to(root).as_posix().startswith(PRACTICE):
@@ -327,7 +329,11 @@ def signature_types(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[as
 
 
 def is_loose_alias(value: ast.expr, aliases: set[str]) -> bool:
-    """Return True for a type that holds a loose mapping. A bare `dict` is a function here."""
+    """Return True if `value`, the right side of an assignment, makes its name stand for a type with
+    a loose mapping in it. A mapping is loose if nothing says of what type its values are (see
+    MAPPINGS). `aliases` are names that are known to stand for such types. `dict` alone does not
+    count, because outside an annotation it is the function `dict`.
+    """
     if isinstance(value, ast.Name):
         return value.id in aliases
     return isinstance(value, ast.Subscript | ast.BinOp) and loose_in(value, aliases) > 0
@@ -366,7 +372,10 @@ def is_trainer_id(value: ast.expr, ids: set[str]) -> bool:
 
 
 def asks_trainer(node: ast.Compare | ast.Dict | ast.MatchValue, ids: set[str]) -> bool:
-    """Return True if a comparison is with a trainer's id, or most keys of a table are ids."""
+    """Return True if the code at `node` asks which trainer is used. It does so if a side of a
+    comparison, or the value of a `case`, is a trainer's id, or if more than half of the keys of a
+    dictionary are. `ids` are the names that stand for such ids.
+    """
     if isinstance(node, ast.Compare):
         return any(is_trainer_id(each, ids) for each in (node.left, *node.comparators))
     if isinstance(node, ast.Dict):

@@ -24,7 +24,11 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Return 1 if `--check` is given and a file is out of date, 0 otherwise."""
+    """Write those generated pages of this repository that are out of date, and return 0. With
+    `--check`, write nothing and print which pages are out of date; then return 1 if there are any,
+    else 0. `argv` are the words of the command line after the program's name (None: those of this
+    process).
+    """
     parser = argparse.ArgumentParser(description="Write the generated pages.")
     parser.add_argument("--check", action="store_true", help="write nothing, exit with 1 instead")
     options = parser.parse_args(argv)

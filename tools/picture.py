@@ -89,9 +89,9 @@ PICTURES = (
 
 
 def cells(svg: str) -> str:
-    """Every character at its own x, for librsvg only: it knows neither textLength nor lists of x,
-    so the text would drift from its cells and a glyph from a fallback font (braille, blocks) would
-    shift the rest.
+    """Return the drawing `svg` with an x position of its own for each character, for librsvg only.
+    librsvg knows neither textLength nor lists of x. Without this, the text would drift away from
+    its cells, and a character from a fallback font (braille, blocks) would shift those after it.
     """
     return re.sub(
         r'<text class="([^"]*-r\d+)" x="([\d.]+)" y="([\d.]+)" '

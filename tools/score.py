@@ -52,6 +52,9 @@ class Case:
 
     @classmethod
     def of(cls, row: dict[str, str]) -> Case:
+        """Return the test case that `row`, a row of labels.tsv, describes. `row` maps the names of
+        the columns to their texts.
+        """
         acceptable = frozenset(filter(None, (row["also_acceptable"] or "").split(",")))
         return cls(
             row["file"],

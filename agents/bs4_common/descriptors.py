@@ -170,8 +170,9 @@ class Branch:
 
     @classmethod
     def top(cls, descriptor: int, path: Path) -> Branch:
-        """Return the branch with which a walk through a tree begins. `descriptor` is that of the
-        open directory at the top of the tree, and `path` its path.
+        """Return the Branch (an open directory, from which its subdirectories can be opened) for
+        the top of a directory tree. A walk through the tree begins with it. `descriptor` is the
+        file descriptor of the open directory, and `path` its path.
         """
         return cls(descriptor, path, Border.of(descriptor))
 

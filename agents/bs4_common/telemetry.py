@@ -248,6 +248,7 @@ class StepRecord(TypedDict, total=False):
     log_t: float
     """Wall seconds since 1970 of the log line."""
     at: StepPlace
+    """The place of the log line from which the step is known."""
     time_s: float | str
     """The duration of the step in seconds."""
     loss: float | str

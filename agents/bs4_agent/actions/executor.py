@@ -118,8 +118,10 @@ class ActionExecutor:
         self.book("action", sync=sync, action=key, run=run, event=event, **fields)
 
     def progress(self, key: str, run: str, event: str, **fields: Any) -> None:
-        """Write an event of the action `key` on `run` into the journal that only tells how far the
-        action has come. If the journal has no room, the event is dropped and nothing is raised.
+        """Write into the journal the event `event` of the action `key` on `run`. Use this only for
+        an event that may be lost, because it just tells how far the action has come: if the journal
+        has no room, the event is dropped and nothing is raised. `fields` are further fields of the
+        record.
         """
         with contextlib.suppress(SpoolFull):
             self.event(key, run, event, **fields)

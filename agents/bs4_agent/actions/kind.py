@@ -124,8 +124,9 @@ class Kind(ABC, Generic[P]):
 
     @abstractmethod
     def left(self, action: ActionView) -> P:
-        """Return what is carried out by `action`, which was under way when the agent was restarted.
-        Raises KeyError, TypeError, ValueError or an AgentError if that cannot be told any more.
+        """Return what the agent has to carry out to continue `action`, which was under way when the
+        agent was restarted. Usually that is the action's plan. Raises KeyError, TypeError,
+        ValueError or an AgentError if it cannot be found out any more.
         """
 
     def too_late(self, action: ActionView) -> str:
@@ -141,8 +142,10 @@ class Kind(ABC, Generic[P]):
         return True
 
     def left_hold(self, action: ActionView) -> str:
-        """Return the name that `action`, which was under way when the agent was restarted, reserves
-        while it is continued, or "" if what is left of it needs no reservation.
+        """Return the name that stays reserved for `action`, usually the run's, so that no other
+        action with the same name works meanwhile (see `hold`). This is asked when the agent was
+        restarted while `action` was under way, and continues it. Return "" if the rest of `action`
+        needs no reservation.
         """
         return self.hold(action.run)
 

@@ -71,11 +71,13 @@ class Hashes:
     def of(
         self, paths: Iterable[Path], progress: Callable[[int], None] | None = None
     ) -> dict[Path, tuple[Stamp, str]]:
-        """Return the stamp and the SHA-1 digest of every path. Only files that have changed since
-        the cache was written are read; `progress` receives the number of bytes of each block that
-        was read. Raises StepFailed if a file is written to while it is read, Refused if it is a
-        link or no regular file, and OSError if it does not exist. The paths must contain no
-        symbolic link.
+        """Return for every path its Stamp (the file's size, times and inode, by which a change is
+        noticed) and its SHA-1 digest in hexadecimal digits. Only files that have changed since the
+        cache was written are read. `progress` is called with the number of bytes of each block that
+        was read.
+
+        Raises StepFailed if a file is written to while it is read, Refused if it is a link or no
+        regular file, and OSError if it does not exist. The paths must contain no symbolic link.
         """
         wanted = list(paths)
         with ThreadPoolExecutor(THREADS, "hash") as pool:

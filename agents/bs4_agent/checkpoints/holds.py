@@ -95,8 +95,9 @@ def alone(home: Home, run: str, step: int) -> Iterator[str]:
 
 
 def holder(home: Home, run: str, step: int) -> str:
-    """Return the text that says who holds the checkpoint `step` of `run`, as it was given to
-    `hold`, or "" if nobody does. No lock remains after the call.
+    """Return who holds the checkpoint `step` of `run`, which means that it must not be removed now:
+    the text `who` that was given to `hold`. Return "" if nobody holds it. This only looks, and
+    holds nothing itself.
     """
     try:
         fd = os.open(_path(home, run, step), os.O_RDONLY | os.O_CLOEXEC)

@@ -67,8 +67,8 @@ class LocalSet:
 
     @property
     def paths(self) -> dict[str, Path]:
-        """Return a dictionary {name relative to the run's output directory: path on the pod} of all
-        files of the step.
+        """Return the path on the pod of each file of this checkpoint, by the file's name relative
+        to the run's output directory.
         """
         return {file.name: file.path for file in self.files}
 

@@ -89,8 +89,9 @@ class ContainerLog:
 
     @property
     def trainers(self) -> bool:
-        """Return True if it is known that the trainer itself prints to this log, because its
-        standard output is that of the container's first process.
+        """Return True if it is known that the trainer's own lines are in this log too. That is so
+        if the trainer's process has the same standard output as the container's first process,
+        whose output `docker logs` shows (see `printed_by`).
         """
         return self._trainers
 

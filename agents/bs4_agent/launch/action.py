@@ -178,7 +178,9 @@ class Launch(PlannedKind[LaunchPlan]):
         return self._pod.plan_launch(confirmed.asked, confirmed.record, tries)
 
     def fields(self, plan: LaunchPlan, plan_hash: str) -> PlanFields:
-        """Return the plan's name and hash, for the journal."""
+        """Return the plan's name, "launch", and its hash `plan_hash`, in the form in which the
+        journal (the agent's log of actions and incidents) records that the plan is carried out.
+        """
         return {"playbook": NAME, "plan_hash": plan_hash}
 
     def direct(self, asked: Submission) -> tuple[str, LaunchPlan] | None:

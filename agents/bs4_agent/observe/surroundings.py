@@ -153,9 +153,9 @@ def logs_kept(run: Run, attempt: Attempt, trainer: Trainer) -> bool | None:
     in the archive of logs on the pod. Return False if no log is older than this attempt, and None
     if there are no logs.
 
-    A directory with logs that has not changed since before the attempt counts as well as a log. A
-    log may look new because another run still writes to it; but a start that deletes logs makes
-    their directories anew.
+    A directory that has logs also proves this, if it has not changed since before the attempt. Its
+    logs themselves may look new because another run still writes to them; but a start that deletes
+    logs makes their directories anew.
     """
     layout = trainer.layout(run.spec)
     places = [*log_directories(trainer, run.spec), storage(layout.output_dir, run.name) / "logs"]

@@ -134,13 +134,14 @@ def _others(runs: Runs, snapshot: Snapshot) -> list[Candidate]:
 
 
 def too_early(runs: Runs, candidate: Candidate) -> bool:
-    """Return True if the candidate should not be adopted yet. That is so if it is at most 20 s old
-    and has the directory of a run whose last attempt still counts as live although that attempt's
-    launcher has ended.
+    """Return True if the agent should wait before it adopts `candidate`. A candidate is a launcher
+    process that belongs to no run of this agent, such as one that a person started by hand. To
+    adopt it is to watch it as a run from then on.
 
-    If it were adopted in this state, it would become a run with another name instead of that run's
-    next attempt. Once the candidate is older than 20 s, False is returned in every case, and the
-    candidate then becomes a run of its own.
+    The answer is True if the candidate is at most 20 s old, and uses the directory of a run whose
+    last attempt still counts as live although that attempt's launcher has ended. Adopted now, it
+    would become a run with another name instead of that run's next attempt. For a candidate that is
+    older than 20 s the answer is False, and it then becomes a run of its own.
     """
     if time.time() - candidate.started_t > _JUDGED_S:
         return False  # what is left of that attempt goes on working: two runs they are

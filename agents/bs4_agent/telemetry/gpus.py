@@ -63,7 +63,9 @@ class GpuSource(Protocol):
         """
 
     def close(self) -> None:
-        """Release the driver or file that the source uses."""
+        """Release what this object holds to read the GPUs, such as the driver's library or an open
+        file.
+        """
 
 
 class XidQueue:

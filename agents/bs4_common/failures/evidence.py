@@ -69,7 +69,9 @@ def as_evidence(source: str, text: str, file: str = "", stream: str = "") -> Evi
 
 
 def file_evidence(path: Path, text: str) -> Evidence:
-    """Return a whole file or directory as evidence. `text` says what is remarkable about it."""
+    """Return the evidence (a fact on which a finding rests) that names the whole file or directory
+    `path`, not a place in it. `text` says what is remarkable about it. The file is not read.
+    """
     return as_evidence("files", text, str(path))
 
 

@@ -87,9 +87,9 @@ class Intent(TypedDict, total=False):
 @dataclass(frozen=True)
 class Stop:
     """The end of an attempt by a signal, as the logs of a finished run show it. `t` is when that
-    end began, by the times in the log lines, in seconds. `ordered` is True if somebody signalled
-    the launcher. If it is False, the launcher may have ended the processes because one of them
-    failed.
+    end began, as a Unix time in seconds that is computed from the times in the log lines, or 0.0 if
+    no time can be computed. `ordered` is True if the launcher itself got the signal. If it is
+    False, the launcher may have ended the processes because one of them failed.
     """
 
     t: float

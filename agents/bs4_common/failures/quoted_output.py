@@ -185,8 +185,9 @@ def sample(line: LogLine) -> bool:
 
 
 def sample_over(line: LogLine) -> bool:
-    """Return True if a line is one of those that end a sample of a model's output that the program
-    prints: its true answer, score or reward.
+    """Return True if the line belongs to the end of a sample, that is, of a prompt with the model's
+    response that the program prints into its log. These last lines have no header, and begin with
+    "[ground_truth]" (the true answer), "[score]" or "[reward]".
     """
     return headless(line) and _SAMPLE_OVER.match(line.text) is not None
 

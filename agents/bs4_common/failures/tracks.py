@@ -154,9 +154,10 @@ class Track:
 
     @property
     def standing(self) -> bool:
-        """Return True if of all further matches only the last can change anything, so that the
-        others need not be fed. That is so for a log signature with `last` (which holds only while
-        its line is the last of the log) that has matched 500 times.
+        """Return True if only the last one of all further matches has to be fed, because the ones
+        before it cannot change anything. That is so for a log signature with `last` (it holds only
+        while its line is the last of the log) that has matched 500 times, if it has neither `near`
+        nor `cleared_by`.
         """
         return (
             self._often

@@ -188,9 +188,9 @@ class Generation:
         return -1
 
     def recognises(self, fd: int) -> bool:
-        """Return True if the open file `fd` begins with the same bytes as this generation's file,
-        as far as its fingerprint (a hash of its first bytes) covers them. Return True also if there
-        is no fingerprint yet.
+        """Return True if the open file with the descriptor `fd` can be the file that this object
+        describes. That is so if it begins with the same bytes, as far as the fingerprint (a hash of
+        the file's first bytes) covers them. It is always so if there is no fingerprint yet.
         """
         return (
             self.fingerprinted == 0

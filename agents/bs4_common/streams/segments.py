@@ -150,7 +150,9 @@ class SegmentStream:
 
     @property
     def oldest(self) -> int:
-        """Return the number of the oldest segment that is still there."""
+        """Return the number of the oldest segment (one of the numbered files in which the stream is
+        stored) that was not deleted yet.
+        """
         with self._lock:
             return min(self._sizes)
 

@@ -40,10 +40,10 @@ class PrimeRlTrainer(Trainer):
         return {}
 
     def needs(self, spec: LaunchSpec) -> Needs:
-        """Return {"bytes_each": number}, the bytes on disk that a checkpoint takes for each
-        parameter of the model. These are the bytes of the weight, those of two moments of Adam
-        unless only an adapter is trained, and those of what this version of prime-rl writes beside
-        them. The check before the start finds all other settings itself.
+        """Return {"bytes_each": number}: how many bytes on disk a checkpoint takes for each
+        parameter of the model. This is the sum of the weight, of Adam's two moments (unless only an
+        adapter is trained), and of the separate copy of the weights that this version of prime-rl
+        writes, if it writes one. The check before the start finds all other settings itself.
         """
         current = settings.settings_of(spec, watching=True)
         each = 4.0

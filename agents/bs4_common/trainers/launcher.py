@@ -201,8 +201,9 @@ def generation(
     and `settings` are what its command line and its config say. Return None if none of these shows
     the version.
 
-    If the script can be read, the module that it imports decides. Otherwise those options and
-    settings decide which only one version has.
+    The module that the script (or `.venv/bin/rl` in `cwd`) imports decides, if it can be read.
+    Otherwise the version follows from options on the command line, or else settings of the config,
+    that exist in only one of the two versions.
     """
     for candidate in (script, cwd / ".venv" / "bin" / "rl"):
         if candidate is not None and (found := by_entry_point(cwd / candidate)) is not None:

@@ -352,8 +352,9 @@ class PrimeRl(PrimeRlTrainer):
         return self._run_dir(spec) / (name or "metrics.jsonl")
 
     def metrics_record(self, raw: bytes) -> StepRecord | None:
-        """Return the numbers in one line of the metrics file under the keys of a record of the
-        stream steps/<run>, or None if it has none of them.
+        """Return a StepRecord (a record of the stream steps/RUN) with the numbers in `raw`, one
+        line of the metrics file. They have the keys and units of such a record. Return None if the
+        line has no such numbers or cannot be read as a row of numbers.
         """
         return record(raw)
 

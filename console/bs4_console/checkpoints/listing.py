@@ -219,9 +219,10 @@ def best_step(run: RunState, metric: str, found: CheckpointReport) -> int | None
 
 
 def protects(state: PodState, run: str, metric: str) -> bool:
-    """Return True if the order in force on the pod to delete old checkpoints of the run `run` keeps
-    the best one by `metric`. Return False if there is no such order, if it keeps the best by
-    another metric, or if the pod's agent is too old to know of metrics.
+    """Return True if the run `run` has a retention order (a user's rule about which old checkpoints
+    are deleted on the pod) that keeps the best checkpoint by `metric`, such as "reward". Return
+    False if no such order is in force, if it keeps the best by another metric, or if the pod's
+    agent is too old to know of metrics.
     """
     order = Order.of(state.ledger.orders.get(run))
     return order is not None and order.best == metric

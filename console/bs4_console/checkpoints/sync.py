@@ -328,8 +328,9 @@ def _cancel_abandoned(store: B2Store, layout: Layout, done: Pruning) -> None:
 def remote_as_dict(
     place: Place, run: str, found: RemoteRun, left: Sequence[SeedStep] = ()
 ) -> RemoteRunRow:
-    """Return what the bucket of `place` holds of the run `run` as the JSON object of `checkpoints
-    remote --json`. `found` is the result of `scan`, and `left` the result of `older`.
+    """Return the JSON object of `checkpoints remote --json`: what the bucket of `place` holds of
+    the run `run`. `found` is the result of `scan`, which has the checkpoints that this program
+    uploaded. `left` is the result of `older`, the checkpoints that other scripts uploaded earlier.
     """
     return {
         "to": str(place),

@@ -102,8 +102,8 @@ class PlanRow(TypedDict):
 
 
 def told(options: argparse.Namespace, view: PlanView) -> PlanRow:
-    """Return what the JSON output of --plan --json has in every command that has a plan. `options`
-    name the pod, and `view` is the plan.
+    """Return the fields about the plan `view` that every command with a plan prints under --plan
+    --json. `options` are the command's options; the pod's name comes from them.
     """
     return {
         "pod": options.pod,

@@ -35,9 +35,10 @@ def own_records() -> dict[str, RunRecord]:
 
 
 def records() -> dict[str, RunRecord]:
-    """Return what is known of each run, as {run's name: record}: what the pods have recorded, and
-    what people wrote into the run log on this machine. If the two differ, the pods' records count,
-    but a person's price goes before theirs.
+    """Return what is known of each run, as {run's name: record}. A record combines what the pods
+    have recorded with what people wrote into the run log on this machine. If the two differ, the
+    pods' data win. The exception is the price of the pod: a price in the run log wins over the one
+    in the inventory (the console's list of pods).
     """
     found = RunLog().records()
     for name, own in own_records().items():

@@ -301,11 +301,14 @@ def price_of(pod: str) -> float | None:
 
 
 async def plan(live: PodSession, asked: LaunchRequest, **record: Any) -> PlanView:
-    """Ask the pod for a plan of the launch `asked`, and return the plan. `record` holds values
-    (`price` in US dollars an hour, `phase`, and what `Looked.environment` has) that are stored with
-    the launch and do not change the plan's hash; values that are None are left out. The pod's
-    hardware is stored too, if its telemetry tells it. Raises RefusedError or NotApplicableError,
-    with the agent's reason, if the agent makes no plan. Raises Unreachable if there is no link.
+    """Ask the pod for a plan of the launch `asked`, and return the plan. `record` holds values that
+    are stored with the launch and do not change the plan's hash: `price` in US dollars an hour,
+    `phase` (the name of the phase, if the run is trained in phases), and the entries of
+    `Looked.environment`. Values that are None are left out. The pod's hardware is stored too, if
+    its telemetry tells it.
+
+    Raises RefusedError or NotApplicableError, with the agent's reason, if the agent makes no plan.
+    Raises Unreachable if there is no link.
     """
     kept: dict[str, Any] = {}
     if machine := seen(live.state):

@@ -435,13 +435,14 @@ class Records:
         return self._step
 
     def paid(self, attempts: Sequence[Attempt]) -> tuple[Attempt, ...]:
-        """Return `attempts`, the recoveries in the shared document, for counting what they cost:
-        with those of which this machine has noted that a machine was rented for them, as it has
-        noted them first, at the higher of two prices. The document lies where each pod with a key
-        for the store can write, and a budget must not depend on it alone.
+        """Return the run's recoveries (one `Attempt` each) from which its spending is computed.
+        `attempts` are those in the shared document. That document lies where every pod with a key
+        for the store can write, so a budget must not depend on it alone.
 
-        A recovery whose end this machine has not noted ends as the document says, but not before
-        this machine has last noted its machine in use.
+        This machine's own journal therefore corrects them. A recovery whose rented machine is noted
+        there is in the result even if the document lacks it. It has the data that were noted first,
+        and the higher of the two prices. If the journal has no end for it, the document's end
+        counts. An end is never earlier than the last note that the machine was in use.
         """
         found = {a.label: a for a in attempts}
         for label, mine in self._paid.first.items():

@@ -43,8 +43,9 @@ class Split:
 
 @dataclass(frozen=True)
 class Overlap:
-    """Two splits have rows in common: `rows` is how many rows of the split `other` are in the split
-    `one` too. `one` and `other` are positions in a list of splits.
+    """The number of rows that two splits of data sets have in common. `rows` is how many rows of
+    the split `other` are also in the split `one`. `one` and `other` are positions in the list
+    `Found.splits`.
     """
 
     one: int

@@ -170,9 +170,9 @@ def variables(vllm: str) -> dict[str, str]:
 
 
 def left_out(vllm: str) -> dict[str, str]:
-    """Return the environment variables of configs/variables.toml that are not set for the vLLM
+    """Return those environment variables of configs/variables.toml that are not set for the vLLM
     version `vllm`, because it is too old or too new for them. The result maps the name of each
-    variable to the reason for which it is in that file.
+    variable to the file's reason why it is set for other versions.
     """
     known = variables(vllm)
     found = {}

@@ -140,9 +140,9 @@ async def end_the_other_and_go_on(stage: Stage) -> None:
 
 async def start_by_hand_with_a_mode_that_is_none(stage: Stage) -> None:
     """Stop the run, and start it again by hand with the same command line and with
-    `trainer.resume_mode=off`, which verl does not know as a mode. A person does so who wants the
-    run to begin anew; the console refuses such a start. The output goes to `by-hand.log` in the
-    pod's home directory.
+    `trainer.resume_mode=off`, which is no mode that verl knows. A person who wants the run to begin
+    anew may do so; the console refuses such a start. The output goes to `by-hand.log` in the pod's
+    home directory.
     """
     shown = faults.find(stage.pod, "launcher")[0].cmdline
     await stage.must("stop", run="demo")

@@ -93,11 +93,14 @@ class NoMetal:
     """A Metal that starts nothing: a rented machine gets an address, but nothing answers there."""
 
     def start(self, machine: Rented) -> tuple[tuple[str, int] | None, str]:
-        """Return an address on which nothing listens, and "" as the host key."""
+        """Return the SSH address of the rented machine `machine`, as (host, port), and "" because
+        it has no host key. Nothing listens at that address, so the machine seems to be out of
+        reach.
+        """
         return ("127.0.0.1", 9), ""
 
     def end(self, machine: Rented) -> None:
-        """Do nothing, because `start` has started nothing."""
+        """Do nothing, because `start` has not started anything for `machine`."""
         return
 
 

@@ -166,8 +166,8 @@ class Cloud:
         return [request for name, what, request in self.calls if (name, what) == (provider, call)]
 
     def answer(self, request: Request) -> Answer | None:
-        """Return the answer to a request. Returns None if a fault wants the connection to end
-        without an answer.
+        """Return the simulated cloud's answer to a request. Return None if the connection is to be
+        closed without an answer, because that was requested as a fault (a simulated failure).
         """
         name, _, rest = request.path.lstrip("/").partition("/")
         if name == "_control":

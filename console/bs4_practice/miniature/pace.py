@@ -47,7 +47,9 @@ def paced(seconds: float) -> float:
 
 
 def nap(seconds: float) -> None:
-    """Sleep where the real program sleeps `seconds`, for that number times BS4_MINIATURE_PACE."""
+    """Sleep for `seconds` times the environment variable BS4_MINIATURE_PACE (1 if it is not set).
+    Call this where the imitated program sleeps for `seconds`.
+    """
     time.sleep(paced(seconds))
 
 

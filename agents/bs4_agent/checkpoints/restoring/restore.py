@@ -187,8 +187,9 @@ class Prepared:
 
     @property
     def skipped_rows(self) -> list[list[Any]]:
-        """Return the steps that were not chosen as lists [step number, reason], for a plan in
-        JSON.
+        """Return the checkpoints in the object store that were passed over when the one to restore
+        was chosen, as lists [training step, reason], for a plan in JSON. The step is -1 if the
+        reason is about no single checkpoint.
         """
         return [list(one) for one in self.skipped]
 

@@ -82,8 +82,9 @@ class TableScreen(ConsoleScreen):
         self.table.hold()
 
     def prompted(self, kind: str, text: str, *, final: bool) -> None:
-        """Filter the table by `text`, which was typed after `/`. An empty text shows all rows.
-        `kind` and `final` are ignored: the table follows each letter.
+        """Show only the rows that match `text`, a filter as it is typed after `/`. An empty text
+        shows all rows. `kind` (the prompt's name) and `final` (True on Enter and Esc) are not used,
+        because the table is filtered anew at each letter.
         """
         self.filter_text = text
         self.draw_safely()

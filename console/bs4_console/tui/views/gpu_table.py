@@ -80,7 +80,10 @@ class Seen:
 
 
 def now(pod: PodState, clock: Clock) -> Seen:
-    """Return the pod's newest telemetry as a Seen. If it is old, its `trouble` says so."""
+    """Return the pod's newest telemetry as a Seen, the form that the GPU table shows: the record,
+    its time, and what is wrong with it. If the record is old and nothing else is wrong, `trouble`
+    says how old it is.
+    """
     old, trouble = is_old(pod, clock), _trouble(pod.latest.get("gpus") or {})
     if old and not trouble:
         trouble = [(f"seen {formatting.age(status.age(pod, clock))} ago", "warn")]

@@ -32,7 +32,9 @@ class PaintBudget:
 
     @property
     def limited(self) -> bool:
-        """Return True if painting is limited at all, as it is over SSH."""
+        """Return True if there is a limit on the bytes per second for painting the log. There is
+        one if the console is used over SSH.
+        """
         return self._bytes_s is not None
 
     @property

@@ -197,7 +197,8 @@ class Dispatcher:
         return cancelled
 
     def state(self) -> dict[str, Any]:
-        """Return the part of the orchestrator's checkpoint that says how far the data set was used:
-        {"examples": how many groups were begun}.
+        """Return the part of the orchestrator's checkpoint that says how far the data set was used,
+        as {"examples": number}. The number counts the groups that were begun; a group is the
+        rollouts of one example.
         """
         return {"examples": self.examples}

@@ -41,8 +41,8 @@ class Packer:
 
     @property
     def run_step(self) -> int | None:
-        """Return the step of the orchestrator's batch that is read next, or None as long as no run
-        was found in the output directory.
+        """Return the number of the orchestrator's step whose batch `pack` reads next. Return None
+        until `pack` has found the run, which is when its valid config is in the output directory.
         """
         return self._seen
 

@@ -170,7 +170,8 @@ class Scheduler:
             return max(self._inflight.values(), default=0)
 
     def state(self) -> dict[str, Any]:
-        """Return the part of the orchestrator's checkpoint that says how far the data set was used:
-        {"examples": how many groups were begun}.
+        """Return the part of the orchestrator's checkpoint that says how far the data set was used,
+        as {"examples": number}. The number counts the groups that were begun; a group is the
+        rollouts of one example.
         """
         return {"examples": self.examples}
