@@ -72,8 +72,8 @@ def complete() -> Iterator[Path]:
 
 
 def missing(work: Path) -> bool:
-    """Return whether a pinned wheel is not in `wheels/` of `work`, or is another file of that
-    name.
+    """Return True if the directory `wheels/` of `work` lacks one of the wheels that the lock files
+    in agents/ list, or has it with another hash.
     """
     try:
         bundle.wheels(ROOT, work)

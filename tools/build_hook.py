@@ -22,8 +22,9 @@ class BundleHook(BuildHookInterface[Any]):
     PLUGIN_NAME = "custom"
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Make the files in a temporary directory and have them included. Ends the build when they
-        cannot be made.
+        """Make the bundles for the pods, or what a source archive needs to make them, in a
+        temporary directory, and have the files included. A wheel also gets the pages of
+        documentation. An editable install gets nothing. Ends the build if the files cannot be made.
         """
         if version == "editable":
             return

@@ -57,7 +57,9 @@ class FuzzerFailed(Exception):
 
 
 def names() -> list[str]:
-    """Return the names of all targets."""
+    """Return the names of all targets. A target is a part of the code that can be fuzzed by itself,
+    such as "configs"; its module is in tests/fuzz/targets/.
+    """
     script = "from tests.fuzz import targets; print(*targets.NAMES)"
     done = subprocess.run(
         [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True

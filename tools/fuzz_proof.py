@@ -198,7 +198,9 @@ def copied(target: Path) -> None:
 
 
 def put_back(defect: Defect, root: Path) -> None:
-    """Put a defect into the tree at `root`. Raises PlaceMoved."""
+    """Put a mistake that the code once had back into the copy of the source tree at `root`. Raises
+    PlaceMoved if a text that the defect replaces is not in its file exactly once.
+    """
     for change in defect.changes:
         path = root / change.file
         text = path.read_text() if path.is_file() else ""
@@ -211,7 +213,9 @@ def put_back(defect: Defect, root: Path) -> None:
 
 
 def environment(root: Path) -> Mapping[str, str]:
-    """Return an environment in which Python imports our code from the tree at `root`."""
+    """Return this process's environment variables, changed so that Python imports our code from
+    the source tree at `root`.
+    """
     paths = os.pathsep.join(str(root / name) for name in ("agents", "console"))
     return {**os.environ, "PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1"}
 
@@ -235,8 +239,10 @@ def check_place(root: Path) -> None:
 
 
 def found_after(defect: Defect, limit_s: float = LIMIT_S) -> float | None:
-    """Return the seconds after which a defect is found in a copy of the tree, or None. Raises
-    PlaceMoved, and FuzzerFailed.
+    """Put a defect into a copy of the source tree, fuzz it, and return the seconds until the fuzzer
+    has found the defect. Return None if it has not found it within `limit_s` seconds. Raises
+    PlaceMoved if the defect does not fit the code any more, or if Python would not import the copy.
+    Raises FuzzerFailed if the fuzzer itself fails.
     """
     with tempfile.TemporaryDirectory(prefix="bs4-proof-") as directory:
         root = Path(directory) / "tree"

@@ -85,9 +85,9 @@ class Number:
 
 @dataclass(frozen=True)
 class Limit:
-    """How high a number may be: `ceiling` today, `goal` in the end.
-
-    A number without a ceiling is printed and never fails.
+    """How high one of the measured numbers (such as the lines that are too long) may be. A check
+    fails if the number is above `ceiling`; with None it never fails. `goal` is the value to reach
+    in the end.
     """
 
     ceiling: float | None
@@ -246,7 +246,10 @@ def is_conditional(node: ast.AST) -> bool:
 
 
 def is_truth(node: ast.AST) -> bool:
-    """Return True for a truth value. With one at its end, `a and b or c` chooses nothing."""
+    """Return True if `node` may be meant as a truth value, such as a comparison, a name or a call.
+    This tells two uses of `a and b or c` apart: with a truth value as `c` it is a plain condition,
+    and otherwise it stands for `b if a else c`.
+    """
     if isinstance(node, ast.UnaryOp):
         return isinstance(node.op, ast.Not)
     return isinstance(node, ast.Compare | ast.BoolOp | ast.Call | ast.Name | ast.Attribute)

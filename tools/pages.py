@@ -67,7 +67,10 @@ def made(root: Path) -> Mapping[str, str]:
 
 
 def released(playbooks: Path) -> str:
-    """Return `released.txt` with a line for each valid playbook that it does not have yet."""
+    """Return the new text of `released.txt` in the directory `playbooks`. That file has a line
+    (family, id and role) for each known failure that was ever released. The text has the old lines
+    and one more for each valid playbook that the file does not have yet, sorted.
+    """
     path = playbooks / "released.txt"
     lines = set(path.read_text().splitlines()) if path.is_file() else set()
     known = {line.split()[1] for line in lines}

@@ -35,6 +35,12 @@ _LOUD = ("warning", "critical")
 
 @dataclass
 class Tally:
+    """How well `diagnose` has named the failures in the logs of one class. `total` is the number of
+    logs, and `hits` how many were named right. `misses` has a sentence for each log that was not,
+    or that was named too early or too late. `false` has one line of text for each failure that was
+    found but is not there.
+    """
+
     total: int = 0
     hits: int = 0
     misses: list[str] = field(default_factory=list)
@@ -43,6 +49,13 @@ class Tally:
 
 @dataclass(frozen=True)
 class Case:
+    """One labelled log of the corpus. `file` is its path in the corpus, and `source` names the
+    program that wrote it. `expected` has the ids of the failures of which the first finding must be
+    one, or only "-" if nothing is wrong. Findings in `acceptable` count as neither right nor wrong.
+    `kind` is the class of the log. `note` begins with "needs time" if the failure is found only
+    some time after the last line.
+    """
+
     file: str
     expected: tuple[str, ...]
     acceptable: frozenset[str]

@@ -66,8 +66,9 @@ if TYPE_CHECKING:
 
 def main(arguments: Sequence[str]) -> int:
     """Start the attempt (one start of a run) whose directory in the agent's home follows
-    `--attempt` in `arguments`, and stay until its last process has ended. Return an exit code only
-    if the attempt was started already or could not be started.
+    `--attempt` in `arguments`. After the start, this process is replaced by a smaller program (exec
+    of runs/reap.py), which stays until the attempt's last process has ended. So this call returns
+    only if nothing was started, with an exit code: ALREADY_STARTED (3) or CANNOT_EXECUTE (127).
     """
     import argparse  # the daemon imports this module too, and never parses a command line
 

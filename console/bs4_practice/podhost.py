@@ -43,7 +43,7 @@ class PodHost:
     async def serve(self, *, until_eof: bool) -> None:
         """Print the pod's address as one JSON line on standard output, then serve SSH until
         SIGTERM, SIGINT or SIGHUP comes or (with `until_eof`) standard input ends. At the end all
-        processes of the pod are ended, by descent.
+        processes of the pod, which are the descendants of this process, are ended.
         """
         _become_subreaper()
         os.chdir(self._workspace.home)

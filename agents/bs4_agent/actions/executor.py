@@ -250,8 +250,9 @@ class ActionExecutor:
 
     def resume(self, kind: Kind[P], action: ActionView) -> None:
         """Continue `action`, which is of the kind `kind` and was under way when the agent was
-        restarted. If its plan cannot be read any more, or if `kind.too_late` says that it comes too
-        late, write into the journal that the action is interrupted.
+        restarted. It is not continued if its plan cannot be read any more, or if `kind.too_late`
+        gives a reason why it is too late (a launch, for example, that was accepted long ago). The
+        journal then gets a record that says that the action was interrupted, and why.
         """
         key, run = action.key, action.run
         try:

@@ -126,8 +126,8 @@ class RunLocks:
         return self._turns.get(key) or Turn(self._safe_points)
 
     def cancel(self, key: str, who: str) -> None:
-        """Tell the action `key` to end at its next safe point, because the person `who` has stopped
-        its run. Do nothing if the action has reserved nothing.
+        """Tell the action `key` to end at its next safe point (between two of its steps), because
+        the person `who` has stopped its run. Do nothing if no run is reserved for the action.
         """
         turn = self._turns.get(key)
         if turn is not None:

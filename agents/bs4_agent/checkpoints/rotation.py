@@ -241,7 +241,9 @@ class Rotation(Kind[RotationPlan]):
         )
 
     def reached(self, plan: RotationPlan) -> None:
-        """Call the function `plan.freed`, because the checkpoints are gone."""
+        """Call `plan.freed`, the function that is to be called once the checkpoints of the plan are
+        deleted.
+        """
         plan.freed()
 
 

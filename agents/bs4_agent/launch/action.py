@@ -68,8 +68,9 @@ class MoveAside(Stepping):
     """
 
     def done(self, context: LaunchContext, planned: Planned) -> bool:
-        """Return True if this action has already prepared an attempt, which it does after it has
-        moved everything. What lies in those places now is new then and stays.
+        """Return True if this action has prepared an attempt (a start of the run). It does that
+        only after it has moved everything, so what lies in the old places now is the new attempt's
+        and must stay.
         """
         return context.pod.claimed(context.run, context.key)
 

@@ -299,9 +299,8 @@ def may_be_inside(line: str) -> bool:
 
 
 def lines_left(before: Iterable[str]) -> int:
-    """Return how many of the lines that follow after `before` can still belong to a private key.
-    That is so if a private key begins in `before`, reaches the end of its line and does not end in
-    `before`. Return 0 if there is no such key.
+    """Return how many lines after the lines `before`, at most, can still belong to a private key
+    that begins in `before`. Return 0 if no key begins there, or if it also ends there.
     """
     left = 0
     for line in before:

@@ -95,13 +95,13 @@ def first_exit(run: RunFacts, source: str) -> float:
 
 def causes(found: Mapping[str, Cause], facts: Facts) -> dict[str, Cause]:
     """Return those entries of `found` ({incident id: cause}) that no other entry of the same
-    attempt explains, sorted so that the likeliest cause comes first. An entry explains another if
-    its playbook lists the other's failure and the other did not come much earlier (by more than two
-    minutes or, where times are not known, more than 200 lines of the same log). `facts` show when
-    processes ended, for the sorting.
+    attempt explains, sorted so that the likeliest cause comes first (see the function `order`). An
+    entry explains another if its playbook lists the other's failure and the other did not come much
+    earlier (by more than two minutes or, where times are not known, more than 200 lines of the same
+    log). `facts` show when processes ended, for the sorting.
 
-    If two entries explain each other, the one that comes first in `order` stays. An entry that is
-    left out still explains others, so only the first of a chain of explanations remains.
+    If two entries explain each other, the likelier one stays. An entry that is left out still
+    explains others, so only the first of a chain of explanations remains.
     """
     keys = sorted(found, key=lambda key: order(found[key], facts))
     by_attempt: dict[tuple[str, int], list[str]] = {}

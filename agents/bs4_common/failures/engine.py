@@ -525,9 +525,9 @@ def _anchor(place: Evidence) -> str:
 
 
 def transition_fields(transition: Transition, coverage: Sequence[str]) -> JournalRecord:
-    """Return the fields of the record of type `incident` that the journal (the agent's log of
-    actions and incidents) gets for the transition. `coverage` lists what could not be seen in the
-    scan.
+    """Return the fields of the record that the journal (the agent's log of actions and incidents)
+    gets for `transition`, which says that an incident was opened, updated or cleared. `coverage`
+    lists, in phrases, what could not be seen in the scan that led to it.
     """
     item, playbook = transition.finding, transition.playbook
     return {

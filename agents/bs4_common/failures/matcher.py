@@ -294,9 +294,10 @@ class Matcher:
 
     @property
     def doubting(self) -> bool:
-        """Return True if the matcher holds lines back that may be text which the program only
-        quotes. The next line with a header (a level) decides that. A reader that leaves lines out
-        must then feed all lines up to that header.
+        """Return True if the matcher has put lines aside because it does not know yet whether they
+        count. They look like a failure, but they may be part of a text that the program only
+        prints, such as a model's answer. The lines that follow decide that. While this is True, a
+        reader that usually skips lines must feed every line.
         """
         return bool(self._quotes.held)
 
@@ -378,8 +379,8 @@ class Matcher:
         self._clock.date(line)
 
     def time(self) -> float | None:
-        """Return the time of the newest line that shows a time, as a Unix time in seconds (in a
-        kernel log perhaps since the boot), or None if no line showed any.
+        """Return the time of the newest line that shows a time, as a Unix time in seconds, or None
+        if no line showed any. In a kernel log, it may be in seconds since the boot instead.
         """
         return self._clock.time()
 

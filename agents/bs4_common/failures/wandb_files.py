@@ -82,9 +82,9 @@ def _changed(path: Path, identity: str) -> float | None:
 
 
 def together(found: Iterable[WandbDirectory]) -> list[WandbDirectory]:
-    """Return those directories that belong to the newest attempt: for each root, the newest one and
-    those that began up to 15 minutes before it. The dates in their names decide, because the times
-    of copied files are wrong.
+    """Return those directories of W&B runs that belong to the newest attempt of a training run. For
+    each parent directory, these are the newest one and those that began up to 15 minutes before it.
+    The dates in their names decide, because the times of copied files are wrong.
     """
     newest: dict[Path, list[WandbDirectory]] = {}
     for one in sorted(found, key=lambda one: one.began, reverse=True):

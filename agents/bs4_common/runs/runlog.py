@@ -231,9 +231,9 @@ class RunLog:
         return None
 
     def add(self, event: LogEvent) -> None:
-        """Add an event, which is the meaning of a log line. If it is of kind "step", the progress
-        of its side is updated too. A progress bar that counts steps also updates it, as long as no
-        line of a step was read.
+        """Add an event, which is the meaning of a log line. An event of kind "step" also updates
+        the progress of its side (the program that wrote the line, such as "trainer"). So does a
+        progress bar that counts steps, as long as no line of a step of that side was read.
 
         Of consecutive events of kind "heartbeat" with the same values, only the first and the
         newest are kept, because these two show for how long nothing has changed.

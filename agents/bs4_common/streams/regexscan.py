@@ -262,10 +262,10 @@ def count(wanted: Wanted, request: ScanOrder) -> ScanAnswer:
 
 
 def blocks(fd: int, begin: int, end: int, *, backwards: bool) -> Iterator[tuple[int, bytes]]:
-    """Yield a pair for each block of bytes [begin, end) of the open file `fd`, in order or, with
-    `backwards`, the last block first: the byte of the file at which the block begins, and the
-    block's bytes. A block has whole lines. Only a line that is longer than a block is spread over
-    several blocks.
+    """Read the bytes from `begin` up to (not including) `end` of the open file `fd` in blocks. For
+    each block, yield a pair: its offset in the file, and its bytes. With `backwards`, the last
+    block comes first. A block has whole lines. Only a line that is longer than a block is spread
+    over several blocks.
     """
     while begin < end:
         start = max(begin, end - BLOCK) if backwards else begin
@@ -318,11 +318,11 @@ def lines(
 def leaps(
     wanted: Wanted, leap: re.Pattern[bytes], first: int, data: bytes
 ) -> Iterator[tuple[int, int, bytes]]:
-    """Yield the lines of one block that satisfy the condition `wanted`, in the form in which the
-    function `lines` yields them, but faster. `leap` is a regular expression that finds the next
-    line that may satisfy the condition, and only these lines are tested. Use it only if the block
-    `data`, which begins at byte `first` of the file, has no escape sequences and the condition sets
-    no level.
+    """Yield (offset in the file, length with LF, bytes without LF) for each line of one block that
+    satisfies the condition `wanted`. This is what `lines` yields, but faster: only the lines that
+    the regular expression `leap` finds are tested. `data` are the block's bytes, which begin at
+    byte `first` of the file. Use it only if `data` has no escape sequences and the condition sets
+    no lowest level.
     """
     at = 0
     while at < len(data) and (found := leap.search(data, at)):

@@ -149,8 +149,9 @@ class ChainCheck:
 
     @property
     def last(self) -> Anchor | None:
-        """Return the number and digest of the record that the method `line` was given last. Return
-        None if it was given no line yet, or if that line is not a record.
+        """Return the number and digest of the newest record that was checked by the method `line`.
+        Return None if it has checked no line yet, or if the newest line is not a record or was
+        followed by a hole (lines that are missing).
         """
         if self._seq is None or self._digest is None:
             return None

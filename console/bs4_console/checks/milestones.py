@@ -20,8 +20,9 @@ class Order:
 
 
 def order(run: RunState) -> Order | None:
-    """Return the instruction, as the run's notes record it, that a person goes through the run's
-    checklist every so many steps. Return None if there is none or it was switched off.
+    """Return the instruction that a person must go through the run's checklist at every N-th
+    training step, as the run's notes record it. Return None if there is no such instruction, or if
+    it was switched off.
     """
     every = seen = 0
     for note in run.view.notes:

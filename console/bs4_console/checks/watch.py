@@ -67,7 +67,9 @@ class WatchedPod:
 
 
 class WatchedFiles:
-    """A log or a run's directory on this machine that is read and judged anew in each cycle."""
+    """A log or a run's directory on this machine, as one of the things that the function `watch`
+    observes. Each call of `judge` reads the files again and says whether the run is healthy.
+    """
 
     def __init__(self, path: Path, source: str | None, trainer: str | None) -> None:
         self._path, self._source, self._trainer = path, source, trainer

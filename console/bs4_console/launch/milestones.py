@@ -81,9 +81,9 @@ def _state(evaluation: RunState | None, run: RunState, step: int, saved: Collect
 
 
 def due(found: Collection[Milestone]) -> Milestone | None:
-    """Return the milestone with the lowest training step among those whose evaluation is due, so
-    that it may be started now. Return None if none is due, or if an evaluation of one is still
-    under way.
+    """Return the milestone (a training step at which the checkpoint is to be evaluated) whose
+    evaluation may be started now. If several are due, it is the first of them in `found`, which is
+    sorted by step. Return None if none is due, or if an evaluation of a milestone is under way.
     """
     if any(one.state == "under-way" for one in found):
         return None

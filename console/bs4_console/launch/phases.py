@@ -46,7 +46,9 @@ class Until:
     by_hand: bool = False
 
     def words(self) -> str:
-        """Return the condition as words for a person, such as "step 300 is saved"."""
+        """Return, as words for a person, the condition that ends the phase, such as "step 300 is
+        saved". They complete a sentence that begins with "until".
+        """
         if self.step is not None:
             return f"step {self.step} is saved"
         if self.reward is not None:
@@ -95,7 +97,9 @@ class Phases:
         )
 
     def after(self, phase: Phase) -> Phase | None:
-        """Return the phase that comes after `phase`, or None if it is the last."""
+        """Return the phase of this run that is trained after `phase`, or None if `phase` is the
+        last one. Raises ValueError if it is no phase of this run.
+        """
         at = self.phases.index(phase) + 1
         if at < len(self.phases):
             return self.phases[at]

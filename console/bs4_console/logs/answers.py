@@ -16,7 +16,7 @@ class Sought(TypedDict, total=False):
 
     cursor: str | None
     """The place as GENERATION:OFFSET (the number of one of the log's files, and the byte in it), or
-    None if no line near has a clock.
+    None if no line nearby shows a time of day.
     """
     cut: bool
     """True if the place is not as far back as requested, because there are more bytes between than

@@ -161,9 +161,9 @@ def same_day(pages: Sequence[Sequence[Keyed]]) -> list[list[Keyed]]:
 
 
 def from_a_head(rows: list[Row]) -> list[Row]:
-    """Return the lines of a page of a log, without those before the first line that has a clock.
-    These belong to a log entry that begins on the page before. If no line has a clock, all lines
-    are returned.
+    """Return the lines of a page of a log, without those before the first line that shows a time of
+    day. The lines left out belong to a log entry that begins on the page before. If no line shows a
+    time, all lines are returned.
     """
     first = 0
     for n, row in enumerate(rows):

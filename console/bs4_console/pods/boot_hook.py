@@ -157,7 +157,8 @@ def text(platform: str, seen: Seen) -> str:
 
 def where(platform: str) -> str:
     """Return sentences that tell a person where to put the boot hook of `platform` (vast, runpod,
-    cron or systemd), and what must be there on the pod for the hook to work.
+    cron or systemd), and what must be there on the pod for it to work. The boot hook is the line
+    or unit file that starts the agent again when the pod boots.
     """
     return {
         "vast": (

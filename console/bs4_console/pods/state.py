@@ -268,7 +268,11 @@ class PodState:
     """
     runs: dict[str, RunState] = field(default_factory=dict)
     streams: list[str] = field(default_factory=list)
+    """The names of the streams (logs and lists of records) that can be read from the pod, such as
+    "log/RUN/trainer".
+    """
     links: Links = field(default_factory=Links)
+    """The last PCIe and NVLink readings of each GPU. `link` is something else: the connection."""
     sights: dict[str, Observation] = field(default_factory=dict)
     """The newest observation of W&B, by run (checks/outside.py). Empty if W&B was not polled."""
     unseen: tuple[str, ...] = ()

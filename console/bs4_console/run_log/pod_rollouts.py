@@ -40,9 +40,10 @@ def path_of(run: RunState, step: int | None = None) -> str:
 
 async def read(live: PodSession, path: str, count: int) -> list[Shown]:
     """Return the rollouts in the last `count` whole lines of the file `path` of the pod, the oldest
-    first. Secrets in them are replaced. What a terminal acts on is still there, so what shows them
-    takes it out. Raises NotApplicableError if the file cannot be read,
-    UsageError if it holds something else than rollouts, and Unreachable if there is no link.
+    first. Secrets in them are replaced. Characters on which a terminal acts, such as escape
+    sequences, are not: remove them before you print a rollout. Raises NotApplicableError if the
+    file cannot be read, UsageError if it holds something else than rollouts, and Unreachable if
+    there is no link.
     """
     lines = await _last_lines(live, path, count)
     # Whole episodes have megabytes. What answers keys must not wait for them.

@@ -48,8 +48,9 @@ def mirrored() -> Iterator[PodState]:
 
 
 def fold(pod: PodState, run: RunState) -> RunRecord:
-    """Return what the run log stores of the run `run`, such as its config, attempts, results and
-    incidents, as a record made from the state of its pod.
+    """Return the record of `run` for the run log, which is this machine's record of all runs. It
+    has the run's config, attempts, results, incidents and so on, as the state of its pod shows
+    them.
     """
     view = run.view
     plans = launches(pod, view.name)

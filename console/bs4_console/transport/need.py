@@ -114,9 +114,10 @@ def script(token: str, name: str, mode: str, *arguments: str, ahead: bytes = b""
 
 
 def parse(lines: Sequence[str]) -> Need:
-    """Read what the command of `script` has printed if it could not connect to an agent on a pod,
-    and return it as a Need. `lines` are its lines of output, without the token at their beginning.
-    Lines that make no sense are skipped, because the pod is not trusted.
+    """Return what a pod has reported about itself (its Pythons, machine type, free disk space and
+    so on) because the wanted agent bundle did not run there. `lines` are the lines that the command
+    of `script` has printed on the pod, without the token at their beginning. Lines that make no
+    sense are skipped, because the pod is not trusted.
     """
     need = Need()
     for line in lines:

@@ -18,7 +18,7 @@ class Clock:
     mono: Callable[[], float] = time.monotonic
 
     def wall_of(self, mono: float) -> float:
-        """Return the Unix time in seconds that the clock `wall` showed when the clock `mono` showed
-        `mono`, a value in monotonic seconds.
+        """Convert a moment from one clock to the other. The argument `mono` is the moment as a
+        value of the monotonic clock, in seconds. Return the same moment as a Unix time in seconds.
         """
         return self.wall() - (self.mono() - mono)

@@ -90,7 +90,9 @@ class Metal(Protocol):
 
 
 class NoMetal:
-    """A Metal that starts nothing: a rented machine gets an address, but nothing answers there."""
+    """A Metal (the object that makes a rented machine reachable over SSH) that starts nothing. The
+    machine gets an address, but nothing answers there.
+    """
 
     def start(self, machine: Rented) -> tuple[tuple[str, int] | None, str]:
         """Return the SSH address of the rented machine `machine`, as (host, port), and "" because
@@ -105,9 +107,10 @@ class NoMetal:
 
 
 class PracticePods:
-    """A Metal that starts one practice pod for each machine that is rented on a Market. The public
-    keys of the rental may log in. The files of the pods lie below `root`, `generation` is the
-    trainer on them ("2026-01", "current" or "verl"), and `settings` are further arguments of
+    """A Metal (the object that makes a rented machine reachable over SSH) that starts one practice
+    pod for each machine that is rented on a Market, the imitation of all providers. The public keys
+    of the rental may log in. The files of the pods lie below `root`, `generation` is the trainer on
+    them ("2026-01", "current" or "verl"), and `settings` are further arguments of
     `bs4_practice.pod.start`.
     """
 

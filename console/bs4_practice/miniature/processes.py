@@ -53,7 +53,9 @@ class Children:
         self._ended[key].set()
 
     def ended(self, *keys: str) -> bool:
-        """Return True if all children with these keys have ended."""
+        """Return True if all of the launcher's child processes with these keys have ended. The keys
+        are those that `watch` was given. Raises KeyError for another key.
+        """
         return all(self._ended[key].is_set() for key in keys)
 
     def join(self) -> None:

@@ -103,14 +103,14 @@ def prune(
     say: Callable[[RemoteStep], None] = lambda _: None,
     confirmed: Sequence[int] | None = None,
 ) -> Pruning:
-    """Remove old steps from the object store by the rules of `decide`, and return the decision with
-    the steps that were removed. Before each removal, the store is listed again, and latest.json,
-    which names the newest verified step, is read again.
+    """Remove old steps of a run from the object store, and return which were removed and which
+    stay. The newest `keep` complete steps stay, and also steps that are a multiple of `milestones`
+    (0 for none); `decide` has the exact rules. The store is listed again before each removal.
 
     `say` is called with each step that was removed. `confirmed` has the steps to which a person has
     agreed, None for no limit. Raises PlanChanged if a step that nobody confirmed would be removed,
-    and StoreAuth if the key may not delete. `keep` and `milestones` are those of `decide`. Raises
-    another StoreError if the object store fails.
+    BadRequest if `keep` is below two, StoreAuth if the key may not delete, and another StoreError
+    if the object store fails.
     """
     removed: list[RemoteStep] = []
     while True:

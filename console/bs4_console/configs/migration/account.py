@@ -196,8 +196,9 @@ class Account:
             self._taken(path, to)
 
     def move(self, path: Path, to: Path) -> None:
-        """Take over the old values at and below `path` unchanged, and write them to the path `to`
-        in the new config.
+        """Take over the values of the old config at and below `path` unchanged, and write them into
+        the new config at `to`. Where another value has that place already, the old one is dropped,
+        and the new config is marked as not usable.
         """
         for atom in self._atoms(path):
             place = (*to, *atom[len(path) :])

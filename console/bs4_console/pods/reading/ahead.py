@@ -151,8 +151,9 @@ class ReadAhead:
         return reading
 
     def forget(self, sequence: _Sequence) -> None:
-        """Stop counting `sequence`, a stream that is not read in advance any more, so that the
-        other streams share its reads.
+        """Stop counting `sequence`, a stream that is not read in advance any more. All such
+        streams together may have only 16 reads under way (see `room`), and the others can now use
+        the share of this one.
         """
         self._alive.discard(sequence)
 

@@ -84,9 +84,10 @@ def _link(pod: PodState | None, clock: Clock) -> tuple[Line, Line]:
 
 def tally(rows: Iterable[Row], *, short: bool = False) -> Line:
     """Return, as a styled line, how many of `rows`, the rows of the fleet's table, are critical,
-    unknown or warnings, how many pods there are, and how many runs are running. If none is, as far
-    as is known, and a pod is still connected to, the line says "connecting". With `short` only the
-    number of pods and the number of rows with a problem are given, with signs in place of words.
+    unknown or warnings, how many pods there are, and how many runs are running. If no run is known
+    to run while the console is still connecting to a pod, the line says "connecting" in place of
+    the number of runs. With `short` only the number of pods and the number of rows with a problem
+    are given, with signs in place of words.
     """
     rows = list(rows)
     ranks = Counter(row.rank for row in rows)

@@ -39,8 +39,9 @@ class PaintBudget:
 
     @property
     def allows(self) -> bool:
-        """Return True if new lines of the log may be painted now. This is asked only for new lines:
-        what a person's own keys change is always painted.
+        """Return True if new lines of the log may be painted now, which is so unless the bytes for
+        this moment are used up. Ask this only for new lines. What changes because a person has
+        pressed a key is always painted.
         """
         if self._bytes_s is None:
             return True

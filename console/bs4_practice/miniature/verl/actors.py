@@ -68,8 +68,8 @@ def start(
 
 
 def own_session() -> Path:
-    """Return the directory of the Ray session to which this process belongs. It must have been
-    started by `start`.
+    """Return the directory of the Ray session to which this process belongs. Call this only in a
+    process that the function `start` has started.
     """
     return Path(os.environ[_SESSION])
 
