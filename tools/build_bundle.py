@@ -28,9 +28,9 @@ from bs4_console.transport import bundle, bundle_b2  # noqa: E402
 
 
 def fetch(work: Path) -> None:
-    """Download the pinned wheels into `wheels/` in `work`; ConsoleError when they cannot be had.
-
-    pip refuses a file that does not have one of the pinned hashes.
+    """Download the wheels that agents/*.lock pin by hash into the directory `wheels/` in `work`.
+    pip refuses a file that does not have one of these hashes. Raises ConsoleError if a wheel cannot
+    be downloaded or is refused.
     """
     agent = [
         (platform, "cp", ("abi3", "none"), bundle.LOCK) for platform in bundle.MACHINES.values()
@@ -98,8 +98,10 @@ def write_bundles(directory: Path) -> None:
 
 
 def write_source(directory: Path) -> None:
-    """Write what the sources lack once they have neither git nor network: the pinned wheels and the
-    build number.
+    """Write into `directory` what a source archive must contain, so that the bundles can be built
+    from it without git and network: the pinned wheels and the build number. Raises ConsoleError if
+    the wheels cannot be downloaded. Raises FileExistsError if `directory` already has
+    `build/wheels` or `agents`.
     """
     (directory / "build" / "wheels").mkdir(parents=True)
     with complete() as work:

@@ -52,8 +52,9 @@ class Change:
 
 @dataclass(frozen=True)
 class Defect:
-    """A finding of the attack of November 2026 (tests/hostile/README.md) as code, and the target
-    that must find it.
+    """A defect that this project once had, to be put back into a copy of the sources. `changes` are
+    the replacements in the source files that bring it back. `target` names the fuzz target that
+    must find it.
     """
 
     name: str

@@ -95,7 +95,11 @@ class Limit:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Print the numbers. Return 1 if `--check` is given and one is above its ceiling, else 0."""
+    """Measure how easily the code reads, and print the resulting numbers. With `--check`, print
+    only those that are above their ceilings, and return 1 if there are any. With `--lower`, print
+    nothing, and lower the ceilings of the numbers that got better. Return 0 otherwise. `arguments`
+    is the command line; None means that of the process.
+    """
     parser = argparse.ArgumentParser(description="Measure how easily the code reads.")
     choice = parser.add_mutually_exclusive_group()
     choice.add_argument("--check", action="store_true", help="fail if a number got worse")
@@ -223,7 +227,9 @@ def is_docstring(statement: ast.stmt) -> bool:
 
 
 def is_positional_record(node: ast.ClassDef) -> bool:
-    """Return True for a dataclass of many fields that is not keyword-only."""
+    """Return True if the class `node` is a dataclass with at least FIELDS_MOST (7) fields that is
+    not declared with kw_only=True.
+    """
     for decorator in node.decorator_list:
         text = ast.unparse(decorator)
         if text.startswith(("dataclass", "dataclasses.dataclass")) and "kw_only=True" not in text:
@@ -300,8 +306,9 @@ def names_of(
 
 
 def dotted_of(tree: ast.Module, found: dict[str, set[str]]) -> set[str]:
-    """Return the names in `found` of the modules that a module imports, as it writes them:
-    `launcher.CURRENT`.
+    """Return the dotted names, such as "launcher.CURRENT", by which the module `tree` can use the
+    names in `found`. `found` maps the full name of each module to a set of names in that module.
+    Only modules that `tree` imports as in `from PACKAGE import MODULE` count.
     """
     dotted = set()
     for node in ast.walk(tree):
@@ -321,7 +328,9 @@ def theirs_of(tree: ast.Module, modules: set[str]) -> Iterator[tuple[str, str, s
 
 
 def signature_types(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[ast.expr]:
-    """Yield the types in the signature of a function."""
+    """Yield the type annotation of each parameter of the function `node`, then that of its result.
+    What has no annotation is left out.
+    """
     given = node.args
     every = [*given.posonlyargs, *given.args, given.vararg, *given.kwonlyargs, given.kwarg]
     for argument in every:
@@ -397,13 +406,17 @@ def imports_agent(node: ast.AST) -> bool:
 
 
 def read_limits(path: Path) -> dict[str, Limit]:
-    """Return the limits by the number's name."""
+    """Return the limits in the TOML file `path`, as {name: limit}. The name is that of the number
+    (a measure of how easily the code reads) to which the limit belongs.
+    """
     tables = tomllib.loads(path.read_text())
     return {name: Limit(table.get("ceiling"), table["goal"]) for name, table in tables.items()}
 
 
 def is_worse(number: Number, limit: Limit) -> bool:
-    """Return True if the number is above its ceiling."""
+    """Return True if `number` is above its ceiling, so that `--check` fails. Return False if the
+    limit has no ceiling.
+    """
     return limit.ceiling is not None and number.value > limit.ceiling
 
 

@@ -82,8 +82,10 @@ class Case:
 def findings(
     library: list[Playbook], data: bytes, source: str, idle_s: float | None, trainer: str = ""
 ) -> list[Finding]:
-    """What `diagnose` finds, causes first. `idle_s`: seconds since the last line; None: nothing
-    more will come.
+    """Return what `diagnose` finds in a log, causes first. `library` has the known failures, `data`
+    is the log's text, and `source` names the program that wrote it. `trainer` is the trainer's id,
+    or "" if it is not known. `idle_s` is the number of seconds since the last line; None means that
+    the log is over and no more lines come.
     """
     engine = Engine(library, live=False)
     facts = offline.as_facts(
@@ -142,6 +144,10 @@ def score(directory: Path, library: list[Playbook]) -> dict[str, Tally]:
 
 
 def main() -> int:
+    """Score the labelled logs in the directory that the command line names, and print the result
+    for each class. Return 1 if a target is missed. Return 0 if all are met, or if there are no
+    logs.
+    """
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("directory", nargs="?", type=Path, default=DEFAULT)
     options = parser.parse_args()

@@ -102,7 +102,11 @@ def literal_words(tree: ast.AST) -> Iterator[str]:
 
 
 def compared(node: ast.Compare) -> Iterator[tuple[str, ast.Constant]]:
-    """Yield the name of a state and each word that this comparison holds it against."""
+    """Yield (name, constant) for each string constant with which `node` compares a variable, field
+    or key that has one of the names in STATES, such as "state" or "kind". For
+    `run.state in ("ended", "lost")` the name is "state", and the constants are those two words.
+    Yield nothing for other comparisons.
+    """
     sides = [node.left, *node.comparators]
     names = [name for name in map(name_of, sides) if name in STATES]
     for name in names[:1]:

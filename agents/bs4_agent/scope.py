@@ -27,9 +27,10 @@ class Scope:
 
     @classmethod
     def from_environment(cls) -> Scope:
-        """Return the scope that the environment variables BS4_SCOPE_ROOT (a pid) and BS4_DEV (a
-        directory) set; without them, the scope is the whole machine. Raises RuntimeError if the
-        process with that pid does not run.
+        """Return the part of the machine that the agent may see, as two environment variables set
+        it. BS4_SCOPE_ROOT is a pid; the agent then sees only the descendants of that process.
+        BS4_DEV is the directory that takes the place of /dev. Without them the agent sees the whole
+        machine. Raises RuntimeError if no process with that pid runs.
         """
         root = None
         if text := os.environ.get("BS4_SCOPE_ROOT"):

@@ -58,8 +58,15 @@ class SourceBody(TypedDict):
     """
 
     cwd: str
+    """The directory on the pod in which the trainer is started, relative to the home directory
+    unless absolute. It is searched for the trainer's checkout first.
+    """
     container: str
+    """The container in which the trainer is started, or "" for none."""
     env: Mapping[str, str]
+    """The environment variables of the start. They help to find the Python interpreter, and with it
+    an installed trainer.
+    """
     files: Sequence[str]
     """Paths relative to the trainer's checkout."""
     after: int
@@ -210,7 +217,9 @@ class Foreseen(TypedDict, total=False):
     summary: str
     """A sentence about this case."""
     severity: str
+    """How bad the failure is: "critical", "warning" or "info"."""
     role: str
+    """Whether the failure is a cause or follows from another one, such as "root" or "symptom"."""
     evidence: Sequence[str]
     """What shows the failure, as lines of text."""
 

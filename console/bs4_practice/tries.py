@@ -70,8 +70,10 @@ def _step(number: int) -> str:
 
 
 def summary(report: Mapping[str, Any]) -> str:
-    """Return `report`, the result of `play`, in one line of text: when the failure was named,
-    whether and by whom the run was recovered, its steps, and how many files were lost.
+    """Return one line of text for a person about `report`, the result of `play`, which lets a
+    failure happen on a practice pod. The line says after how many seconds the agent named the
+    failure, whether and by whom the run was recovered, its training steps, and how many files were
+    lost.
     """
     words = f"recovered by the {report['fixed_by']}" if report["recovered"] else "not recovered"
     after = f" after {report['recovered_s']} s" if report["recovered_s"] is not None else ""

@@ -195,8 +195,10 @@ def _batches(places: Iterable[Path]) -> Iterator[_Batch]:
 
 
 def last_step(output_dir: Path, generation: str, run: str = "") -> int | None:
-    """Return the number of the step that was finished last, or None if none was. `output_dir`,
-    `generation` and `run` say where to look, as in `steps`.
+    """Return the number of the training step that was finished last, over all attempts, or None if
+    none was. It is read from the trainer's files in `output_dir`, the output directory or that of
+    the run. `generation` is "2026-01" or "current" for prime-rl, or "verl". `run` is the run's
+    name, or "" for all runs; see `steps`.
     """
     finished = steps(output_dir, generation, run)
     return finished[-1][1] if finished else None

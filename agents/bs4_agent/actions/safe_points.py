@@ -60,7 +60,9 @@ class SafePoints:
         return False
 
     def release(self) -> None:
-        """Let steps begin again after `hold`."""
+        """Let steps of actions begin again, which `hold` has prevented. Do nothing if `hold` was
+        not called.
+        """
         with self._changed:
             self._held = False
             self._changed.notify_all()

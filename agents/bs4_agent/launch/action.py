@@ -230,10 +230,10 @@ class Launch(PlannedKind[LaunchPlan]):
         return LaunchContext(self._pod, action.plan, action.key, action.turn.pause)
 
     def verify(self, action: Underway[LaunchPlan], context: LaunchContext) -> Outcome:
-        """Return the outcome: the launch has succeeded if the run was seen to work, or, if its plan
-        does not wait for that, if it was started. If that was seen before a restart of the agent,
-        it is looked for again. Raises LaunchFailed if the run ends before it works, or does not
-        work in time.
+        """Wait until the run is seen to work, and return the outcome, a success. If the plan does
+        not wait for a working run, return a success at once, because the run was started. After a
+        restart of the agent, the run has to be seen to work again. Raises LaunchFailed if the run
+        ends before it works, or does not work in time.
         """
         result = {"attempt": context.attempt()}
         if not action.plan.waits:

@@ -107,9 +107,9 @@ class Reaper:
         return {"t": round(time.time(), 3), "m": round(time.monotonic(), 3), "b": self.boot}
 
     def note(self, text: str) -> None:
-        """Write one line to standard error, which is the file shim.log in the attempt's directory.
-        An error of the disk is ignored, because it must not end the reaper. Only the first fifty
-        lines are written.
+        """Write the time and `text` as one line to standard error, which is the file shim.log in
+        the attempt's directory. Only the first fifty lines are written. An error of the disk is
+        ignored, because this process has to go on waiting for the run's processes.
         """
         self._notes += 1
         if self._notes <= _MAX_NOTES:

@@ -43,8 +43,9 @@ class Block:
 
 
 class Lines:
-    """The lines of a block, each found by its number in the block, counted from 0. The places of
-    the lines are computed at the first use.
+    """The lines in `data`, the bytes of a block (a piece of a log file that holds whole lines). A
+    line is named by its number in the block, counted from 0. Where each line begins is computed
+    only when it is first needed.
     """
 
     def __init__(self, data: bytes) -> None:

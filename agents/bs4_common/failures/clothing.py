@@ -161,10 +161,11 @@ def understood(line: LogLine) -> bool:
 def learnt(
     sample: bytes, grammar: Grammar, knows: Knows, *, kernel: bool = False
 ) -> Clothing | None:
-    """Find out what another program has put around every line of a log, from `sample`, its first
-    bytes. Return what was found, or None if nothing was put there or it cannot be told. `grammar`
-    parses a line, and `knows` says if a parsed line is a known one. `kernel` is True for a kernel
-    log.
+    """Find out what another program, such as a container engine, has put around every line of a
+    log. Return what was found, or None if nothing was put there or it cannot be told. `sample` has
+    the first bytes of the log. `grammar` parses a line. `knows` takes a parsed line and returns
+    True if it is recognised, for example as the line of a known failure. `kernel` is True for a
+    kernel log.
     """
     whole = _plain(sample[:SAMPLE]).split(b"\n")
     lines = [raw[:_LONG].rstrip(b"\r") for raw in whole if raw.strip()]

@@ -18,7 +18,9 @@ class Place(TypedDict):
     stream: str
     """The agent's stream with the line, for example `log/trainer`."""
     cursor: str
-    """The line's place in `stream`, as text."""
+    """The line's place in `stream`, as the text "GENERATION:OFFSET": the number of one of the
+    stream's files, and the byte in it at which the line begins.
+    """
     file: str
     """A path on the pod."""
     offset: int

@@ -99,10 +99,11 @@ class Literals(Generic[Key]):
         return ""
 
     def raw(self) -> dict[bytes, list[tuple[bytes, int, bool, tuple[Key, ...]]]]:
-        """Return the literals as bytes, for a search in raw data, grouped by the few letters with
-        which the search for them begins. These letters are those at a rare character of the
-        literal, so that a search has few places to try. Each entry of a group is (literal, offset
-        of these letters in it, True if case is ignored, the keys that have it).
+        """Return the literals as bytes, for a search in raw data. They are grouped by a few
+        letters (at most KEY, 3) that each literal of the group contains, here in lower case. A
+        search looks for these letters first. They begin with a rare character, so that there are
+        few places to try. Each entry of a group is a tuple: the literal, the offset of the letters
+        in it, True if case is ignored, and the keys (expressions) to which the literal belongs.
         """
         rows: dict[bytes, list[tuple[bytes, int, bool, tuple[Key, ...]]]] = {}
         for first, found in self._buckets.items():

@@ -302,13 +302,14 @@ class Matcher:
         return bool(self._quotes.held)
 
     def header_above(self, line: LogLine | None, number: int, source: str, *, opened: bool) -> None:
-        """Tell this matcher of the nearest line above the line that it is fed next that has a
-        header, which is a time and a level. The matcher needs it to know whether the next line is
-        part of a quoted text, such as a printed prompt, in which nothing counts as a failure. Only
-        a caller that does not feed every line has to call this. `line` is that header line, or None
-        if this method was already called with it. `number` is its line number, and `source` is the
-        name of the log. `opened` is True if a line between the header and the next line begins a
-        quoted text.
+        """Report the nearest line with a header (a time and a level) above the line that is fed
+        next. From it the matcher learns whether the next line is part of a quoted text, such as a
+        printed prompt, in which nothing counts as a failure. A caller that feeds every line does
+        not need to call this.
+
+        `line` is the header line, or None if it was reported before. `number` is its number, and
+        `source` the name of the log. `opened` is True if a line between the header line and the
+        next line begins a quoted text.
         """
         if line is not None:
             self._quotes.header(line, number, source)
@@ -316,9 +317,10 @@ class Matcher:
             self._quotes.open()
 
     def sample_above(self, line: LogLine | None, number: int) -> None:
-        """Report that the line `line`, above the one that is fed next, belongs to a printed sample
-        of a model's output. None reports that the sample is over. Only a reader that leaves lines
-        out needs to call it. `number` is the line's number.
+        """Report that `line`, a line above the one that is fed next, belongs to a printed sample of
+        a model's output. None in its place reports that the sample has ended. `number` is the
+        number of the line that shows this. A caller that feeds every line does not need to call
+        this.
         """
         self._quotes.begin(line, number)
 

@@ -69,9 +69,11 @@ class History:
         return same
 
     def records(self) -> Sequence[StepRecord]:
-        """Return the records of all sides: all steps of one side in the order in which they were
-        added, then those of the next side. Each has `side`, `step`, the numbers that are known, and
-        `m` (the second of the monotonic clock at which the step finished) if that is known.
+        """Return one record for each kept training step of each side (a program of the run, such as
+        "trainer" or "orchestrator"). All steps of one side come first, in the order in which they
+        were added, then those of the next side. A record has `side`, `step`, the numbers that are
+        known, and `m` (the second of the monotonic clock at which the step finished) if that is
+        known.
 
         The list is made again only if `add` was called since, because detectors (the agent's
         functions that look for failures) call this every two seconds.

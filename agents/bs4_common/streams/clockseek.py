@@ -180,9 +180,9 @@ class Tape:
 
     def tick_before(self, place: int) -> Tick | None:
         """Find a line that begins at or before `place` and has a clock HH:MM:SS; it need not be the
-        last such line. Return two numbers: the place on the tape at which the line begins, and its
-        clock in seconds since midnight. Return None if no line in about the 256 KiB before `place`
-        has a clock.
+        last such line. Return two numbers: the place at which the line begins, and its clock in
+        seconds since midnight. Return None if no line in about the 256 KiB before `place` has a
+        clock. A place is the number of a byte, counted over the files of the stream that are left.
         """
         for n in range(1, QUIET_STRIDES + 1):
             tick = self.tick_from(max(0, place - n * STRIDE))
@@ -191,10 +191,11 @@ class Tape:
         return None
 
     def walk(self, low: Tick, high: int, seconds: int) -> int | None:
-        """Find the first line whose clock is at least `seconds` after that of the line `low`, and
-        that begins before the place `high`, by reading the lines after `low` one by one. Return the
-        place on the tape at which it begins, or None if there is no such line. `low` is a pair: the
-        place of a line, and its clock in seconds since midnight.
+        """Read the lines after the line `low` one by one, up to the place `high`. Find the first
+        line whose clock is at least `seconds` after that of `low`. Return the place at which it
+        begins, or None if there is no such line. `low` is a pair: the place at which a line begins,
+        and its clock in seconds since midnight. A place is the number of a byte, counted over the
+        files of the stream that are left.
         """
         at, last, elapsed = low[0], low, 0
         while at < high and (data := self._read(at)):

@@ -141,8 +141,8 @@ class SegmentStream:
 
     @property
     def releasable_before(self) -> int:
-        """Return the number of the oldest segment that may not be deleted. All segments with a
-        lower number may be deleted when room is needed.
+        """Return the number of the oldest segment (one of the numbered files of the stream) that
+        may not be deleted. All segments with a lower number may be deleted when room is needed.
         """
         if self._keep_unreleased:
             return self._released

@@ -24,7 +24,7 @@ class StopSubject(TypedDict):
     """The id of the agent's home directory, which tells one pod from another."""
     run: str
     attempt: int
-    """The number of the run's newest attempt, or 0."""
+    """The number of the run's newest attempt, or 0 if the run has had none."""
 
 
 @dataclass(frozen=True)

@@ -97,9 +97,11 @@ def passed_by(sides: Sequence[Side]) -> object:
 
 
 def take_older(sides: Sequence[Side]) -> list[Row]:
-    """Take those waiting lines from `sides` that can now be shown before the lines on the screen,
-    and return them in order. A line can be shown if no log can still bring a newer one, which would
-    belong after it. Return an empty list if a log must first fetch its next page.
+    """Merge earlier lines of several logs. `sides` has one entry for each log, with the lines that
+    were fetched and wait to be shown before the lines on the screen. Take those lines out of
+    `sides` that can be shown now, and return them, oldest first. A line can be shown if no log can
+    still bring a newer one, which would belong after it. Return an empty list if a log must first
+    fetch its next page.
     """
     if any(not side.ended and not side.waiting for side in sides):
         return []  # the next line's time is not known
@@ -148,9 +150,10 @@ def take_newer(sides: Sequence[Side]) -> list[Row]:
 
 
 def same_day(pages: Sequence[Sequence[Keyed]]) -> list[list[Keyed]]:
-    """Return the pages with their times moved by whole days, so that all pages end on the same day.
-    Pages of several logs end at about the same moment. But the times of a page that contains a
-    midnight are a day greater than those of a page that begins after it.
+    """Return the pages of several logs with times that can be compared. A page has a pair (time in
+    seconds, line) for each line. Two pages may count their times from different midnights: a page
+    that contains a midnight counts from the one before it. But all pages end at about the same
+    moment. So whole days are added to the times of a page until all pages end on the same day.
     """
     days = [max((time for time, _ in page), default=0) // DAY for page in pages]
     found = []

@@ -105,8 +105,8 @@ class Repeats:
     from a source with a higher number came first.
 
     Whole chunks are compared as sets, which is fast. A chunk is examined line by line only if it
-    has a line in common with another source. At least MEMORY lines of each source are remembered.
-    Lines of fewer than LEAST bytes are not compared.
+    has a line in common with another source. At least the last MEMORY (8192) lines of each source
+    are remembered. Lines of fewer than LEAST (24) bytes are not compared.
     """
 
     #: The number of lines that are remembered of each source before the next such set begins. Two

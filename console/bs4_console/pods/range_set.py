@@ -51,8 +51,8 @@ class RangeSet:
         return offset
 
     def first_held(self, offset: int) -> int | None:
-        """Return the offset of the first byte at or after `offset` that is in the set, or None if
-        there is no such byte.
+        """Return the offset of the first byte at or after `offset` that is held, which means that
+        one of the ranges in this set contains it. Return None if there is no such byte.
         """
         for begin, end in self._ranges:
             if end > offset:

@@ -106,10 +106,10 @@ def _contents(data: str, most: int) -> bytes | str:
 
 
 async def understood(asks: Asks, wanted: Wanted) -> list[Check]:
-    """Return one check, which says how much of what this program expects of the trainer's source
-    code is true of the source on the pod. For example, it reads log lines that this code writes.
-    The check never blocks the start. Its state is "unknown" if the source cannot be read. Return an
-    empty list if no trainer is named.
+    """Compare the trainer's source code on the pod with what this console expects of it, for
+    example that it writes certain log lines. Return a list with one check, which says how many of
+    these expectations are true. The check never blocks the start of a run. Its state is "unknown"
+    if the source cannot be read. Return an empty list if `wanted` names no trainer.
     """
     if not wanted.trainer:
         return []

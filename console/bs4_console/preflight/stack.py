@@ -43,12 +43,13 @@ def judge(
     run: StartPart | None = None,
 ) -> list[Check]:
     """Return the checks of the training environment on the pod: the trainer and the libraries that
-    it needs. `stack`, `pod` and `run` are the parts of the agent's answer about the installed
-    libraries, the pod and the start (None: missing). `wanted` is the start.
+    it needs. `wanted` describes the run that a person wants to start. `stack`, `pod` and `run` are
+    the parts of the agent's answer about the installed libraries, the pod and this run. A part that
+    is missing is None.
 
-    If no start is judged, the installed versions are listed and not compared with those that are
-    known to work. verl's versions are never compared, because verl runs with whatever its image
-    has.
+    If `wanted` names no run to start, the installed versions are listed and not compared with those
+    that are known to work. verl's versions are never compared, because verl runs with whatever its
+    image has.
     """
     trainer = _trainer(wanted)
     subjects = [_THERE, _DRIVER, _FLASH]

@@ -87,10 +87,11 @@ class Where:
 
 @dataclass(frozen=True, kw_only=True)
 class Attempt:
-    """One recovery of a run on a new machine. (It is not an attempt of the run.) The run resumes
-    from the training step `step_before`. `step_after` is the newest training step that was done
-    after that, or None while there is none. `t` is the time of the rent as Unix time in seconds,
-    and `price` is in US dollars an hour.
+    """One attempt to recover a run on a new machine, which is rented from `provider` under the name
+    `label`. (Elsewhere, an attempt is one life of a run's processes.) The run resumes from the
+    training step `step_before`. `step_after` is the newest training step that was done after that,
+    or None while there is none. `t` is the time of the rent as Unix time in seconds, and `price` is
+    in US dollars an hour.
     """
 
     label: str
@@ -102,7 +103,9 @@ class Attempt:
     outcome: str = ""
     """"" while the recovery goes on, then "good" or a sentence that says why it failed."""
     ended_t: float | None = None
-    """The Unix time in seconds at which a controller ended its machine, or None if none has."""
+    """The Unix time in seconds at which a recovery controller (a console that moves runs to new
+    machines) ended the rented machine. None if none has ended it.
+    """
     instance: str = ""
     """The provider's id of its machine, or "" while none was made."""
 

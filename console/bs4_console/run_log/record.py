@@ -192,8 +192,9 @@ class RunRecord:
         return self.status in FINAL or bool(self.end)
 
     def mark(self, notes: Sequence[Note]) -> None:
-        """Set the run's status to the newest status that a person gave it in `notes`. Do nothing if
-        there is none, or if an attempt of the run began after that note.
+        """Set the run's status, and the reason for it, to the newest that a person gave in `notes`.
+        Notes without a status are ignored. So are notes that were written before the newest attempt
+        (start of the run's processes) began. If none is left, nothing changes.
         """
         began = max((a.started_t for a in self.attempts if a.started_t is not None), default=0.0)
         for note in sorted(notes, key=attrgetter("t")):

@@ -135,9 +135,10 @@ def program(wanted: Sequence[Wanted]) -> bytes:
 
 
 def read(output: bytes, place: str) -> Found:
-    """Return the splits and overlaps from `output`, which the program of `program` has printed.
-    `place` names the machine on which it ran, for messages. Raises RemoteError if the output has no
-    answer, or not one that the program can print.
+    """Return the splits of data sets (train, test, ...) with their numbers of rows, and how many
+    rows each two splits have in common. `output` is what the program that the function `program`
+    returns has printed. `place` names the machine on which that program ran, for messages. Raises
+    RemoteError if the output has no answer, or not one that the program can print.
     """
     lines = output.decode(errors="replace").splitlines()
     answer = next((line for line in lines if line.startswith(dataset_probe.MARK)), "")

@@ -209,7 +209,9 @@ class Groups:
             )
 
     def stop(self) -> None:
-        """Make the worker stop. Do nothing if the worker has died."""
+        """Tell the environment worker (the process that generates rollouts) to end, without waiting
+        until it has. Do nothing if the worker has died.
+        """
         with contextlib.suppress(Closed):
             self._channel.send({"stop": True})
 

@@ -189,8 +189,9 @@ def put_beside(where: Placement) -> None:
 
 
 def beside(where: Placement) -> bool:
-    """Return True if all files that belong to no part of the checkpoint are in `where.beside` with
-    the right sizes.
+    """Return True if the files that were stored with a checkpoint but belong to no part of it, such
+    as configs, are all in the directory `where.beside` and have the sizes that they have in the
+    object store.
     """
     return all(sized(target.present, target.file) for target in where.extra)
 

@@ -21,7 +21,9 @@ class Notify(Stepping):
         )
 
     def done(self, context: Context, planned: Planned) -> bool:
-        """Return True if this action has already written the note of the step `planned`."""
+        """Return True if this action has already written its note, the text of the step `planned`,
+        into the journal (the agent's log of actions and incidents).
+        """
         return context.pod_actions.noted(context.run, planned.parameters["text"], context.action)
 
     def act(

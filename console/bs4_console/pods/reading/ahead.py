@@ -107,7 +107,7 @@ class ReadAhead:
         return chunk
 
     def expire(self) -> None:
-        """Throw away what was read in advance of every stream that its caller has not read for more
+        """Throw away the chunks that were read in advance for callers who have not read on for more
         than ten seconds.
         """
         now = time.monotonic()

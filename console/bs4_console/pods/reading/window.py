@@ -37,8 +37,8 @@ class ReadWindow:
         self._waited = True
 
     def arrive(self, seconds: float) -> None:
-        """Note that a read was answered `seconds` after it was sent. After every `size` answered
-        reads, the size is computed again.
+        """Note that a read was answered `seconds` after it was sent. Each time that `size` reads
+        were answered, `size`, the number of reads to keep under way, is computed anew.
         """
         self._shortest = min(self._shortest, seconds)
         self._shortest_now = min(self._shortest_now, seconds)

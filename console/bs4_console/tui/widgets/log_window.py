@@ -249,7 +249,9 @@ class LogWindow(Vertical):
         return sources(self.pod, self.run)
 
     def sources(self) -> list[str]:
-        """Return the names of the run's sources, for example "trainer"."""
+        """Return the names of the run's sources (the programs that write its logs), for example
+        "trainer".
+        """
         return [stream.rpartition("/")[2] for stream in self.streams()]
 
     def _wanted_streams(self) -> list[str]:

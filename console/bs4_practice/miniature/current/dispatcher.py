@@ -188,8 +188,8 @@ class Dispatcher:
         )
 
     def close(self) -> int:
-        """Start no more groups and give up those under way. Return how many episodes are cancelled
-        by that.
+        """Begin no more groups (a group has the episodes that answer one prompt), and no longer
+        wait for those that are being generated. Return how many episodes are given up by that.
         """
         self.closed = True
         cancelled = len(self._inflight) * self._group_size

@@ -38,8 +38,9 @@ class Watcher:
         self.error: Exception | None = None
 
     def start(self, version: int) -> None:
-        """Begin to follow the broadcasts in a thread, for policies with a higher number than
-        `version`.
+        """Start a thread that waits for broadcasts (new weights that the trainer publishes) and
+        loads them into the inference server. `version` is the number of the policy that the server
+        has now; only policies with a higher number are loaded.
         """
         self.version = version
         threading.Thread(target=self._loop, daemon=True).start()
