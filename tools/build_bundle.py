@@ -114,6 +114,9 @@ def write_source(directory: Path) -> None:
 
 
 def main() -> int:
+    """Do what the one option of the command line says (see the top of this file). Return the exit
+    code: 0, or 1 after an error, which is printed on standard error.
+    """
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -42,8 +42,10 @@ SLACK_S = 120
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one target's process did: how many inputs it tried, with which engine, and the inputs
-    that broke the contract. `message` is the end of its standard error.
+    """The result of fuzzing one target, a part of our code to which inputs are fed. `engine` is the
+    fuzzer (atheris or hypothesis), and `inputs` is how many inputs it has tried. `found` are the
+    files with the inputs for which the target raised an error (a documented error for bad input
+    does not count) or crashed. `message` is the end of the process's standard error.
     """
 
     engine: str

@@ -265,6 +265,11 @@ def found_after(defect: Defect, limit_s: float = LIMIT_S) -> float | None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    """Fuzz for the known defects that `arguments` names, or for all if it is empty, and print for
+    each in how many seconds it was found. None takes the words of the command line. Return the exit
+    code: 0, or 1 if a defect was not found. Raises PlaceMoved if the code has changed at the place
+    of a defect.
+    """
     wanted = sys.argv[1:] if arguments is None else list(arguments)
     missed = []
     for defect in DEFECTS:

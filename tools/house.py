@@ -133,7 +133,9 @@ def source_files(root: Path) -> Iterator[Path]:
 
 
 def measure(paths: Iterator[Path], root: Path) -> list[Number]:
-    """Return the numbers of the files at `paths`, which lie under `root`."""
+    """Measure the Python files at `paths`, which lie under `root`. Return one Number for each thing
+    that is counted in all of them together, such as statements or lines that are too long.
+    """
     counts = Counts()
     modules: dict[str, ast.Module] = {}
     for path in paths:
@@ -288,7 +290,13 @@ def count_uses(modules: dict[str, ast.Module], counts: Counts) -> None:
 def names_of(
     modules: dict[str, ast.Module], is_meant: Callable[[ast.expr, set[str]], bool]
 ) -> dict[str, set[str]]:
-    """Return for each module the names that it gives to what `is_meant`, or imports of that."""
+    """Return {module: names}: the names in each module that stand for a wanted expression.
+
+    `modules` are syntax trees by the names of the modules. `is_meant(expression, names)` says if an
+    expression is wanted; `names` are those that were found in the module so far. A name is found if
+    the module assigns a wanted expression to it, or imports it from a module where it was found. If
+    the module imports that other module as a whole, the name has a dot, as in `launcher.CURRENT`.
+    """
     found: dict[str, set[str]] = {name: set() for name in modules}
     imports = {name: list(theirs_of(tree, set(modules))) for name, tree in modules.items()}
     before = -1
@@ -375,7 +383,10 @@ def loose_in(node: ast.AST, aliases: set[str]) -> int:
 
 
 def is_trainer_id(value: ast.expr, ids: set[str]) -> bool:
-    """Return True for the id of a trainer, a name of one, and a collection that holds one."""
+    """Return True if the expression `value` stands for the id of a trainer. It may be the id as a
+    string, one of the names `ids` of constants that hold one, or a tuple, list or set in which one
+    of these occurs.
+    """
     if isinstance(value, ast.Name | ast.Attribute):
         return ast.unparse(value) in ids
     if isinstance(value, ast.Tuple | ast.List | ast.Set):
@@ -433,7 +444,9 @@ def lowered(numbers: list[Number], limits: dict[str, Limit]) -> str:
 
 
 def described(number: Number, limit: Limit) -> str:
-    """Return one line that says the number, its limits and what it counts."""
+    """Return one line about a measured number: its name, its value now, its ceiling (if it has one)
+    and its goal, and what it counts.
+    """
     ceiling = "" if limit.ceiling is None else f"ceiling {limit.ceiling:g}, "
     return f"{number.name:<15}{number.value:>9,g}  ({ceiling}goal {limit.goal:g}): {number.meaning}"
 

@@ -26,8 +26,13 @@ OUT = ROOT / "docs" / "pictures"
 
 @dataclass(frozen=True, kw_only=True)
 class Picture:
-    """`scene`: a function of the fixtures. `keys`: pressed in turn; `:text` is typed into the
-    command line.
+    """The description of one picture of the console's screen, which is saved as NAME.svg.
+
+    `scene` is the name of a function in tests/console/tui/fixtures.py that returns the pods to
+    show. `size` is (columns, rows) of the terminal. `keys` are pressed in turn; some have another
+    meaning, such as `:text`, which is typed into the command line (see `drive` in
+    tests/console/tui/driving.py). `theme` is the name of a theme, "" for the usual one. With
+    `no_colour` the environment variable NO_COLOR is set.
     """
 
     name: str
@@ -37,8 +42,8 @@ class Picture:
     theme: str = ""
     no_colour: bool = False
     png: bool = False
-    """Also as PNG (a tenth of a megabyte and more each, so only what the README shows): for viewers
-    without SVG.
+    """True if the picture is saved as PNG too, for viewers without SVG. A PNG has a tenth of a
+    megabyte or more, so this is set only for the pictures that the README shows.
     """
 
 

@@ -137,10 +137,11 @@ class Journal:
             self._withheld.forget(name)
 
     def verify(self) -> list[str]:
-        """Check by the `prev` and `seq` of the journal's records that none was changed or removed.
-        Return one sentence for each problem, which names the place in the journal, or an empty
-        list. If the oldest records have been deleted, the `prev` of the first one left cannot be
-        checked.
+        """Check that no record of the journal was changed or removed. Each record has its number
+        (`seq`, one more than that of the record before) and the hash of the line before (`prev`).
+        Return one sentence for each problem, which names the place in the journal. Return an empty
+        list if there is none. If the oldest records have been deleted, the `prev` of the first one
+        left cannot be checked.
         """
         problems = []
         prev: str | None = None

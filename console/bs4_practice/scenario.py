@@ -43,9 +43,10 @@ class Scenario:
 
     `repair` does what a person does to remove the cause and resume the run, where no playbook may.
     It is None if the playbook does it, or if it is enough to resume the run. `pod` are arguments of
-    `stage.staged` for a pod that is not the usual one, and `foreign_pids` is passed to it too.
-    `needs` returns in words why this machine cannot play the scenario, or "" if it can. `detect_s`
-    is how many seconds to wait for the incident; None takes 90.
+    `stage.staged` for a pod that is not the usual one. With `foreign_pids`, NVML on the pod reports
+    other process ids than the real ones, as it does in a container. `needs` returns in words why
+    this machine cannot play the scenario, or "" if it can. `detect_s` is how many seconds to wait
+    for the incident; None takes 90.
     """
 
     name: str

@@ -298,8 +298,8 @@ class ActionExecutor:
         return self._runs.home.id()
 
     def attempt(self, run: str) -> int:
-        """Return the number of the newest attempt of `run`, or 0 if the run has had no attempt on
-        this pod.
+        """Return the number of the newest attempt (one start) of the run with the name `run`.
+        Return 0 if there was no attempt on this pod, or if the run is not known.
         """
         try:
             newest = self._runs.get(run).attempt

@@ -102,8 +102,9 @@ class Turn:
         self._cancelled.set()
 
     def let_go(self) -> None:
-        """End the reservation of the run before the end of the action. From then on, `rest` still
-        lets a newer agent take over, but `cancel` does not end the action any more.
+        """Stop reserving the run for this action, although the action goes on, so that another
+        action may work on the run. From then on `cancel` does not end this action any more. A newer
+        agent can still take it over at a safe point (see `rest`).
         """
         self._holds = False
         self._release()

@@ -222,9 +222,10 @@ class Rotation(Kind[RotationPlan]):
         return RotationContext(action.plan, key, self._alone.get(key, ExitStack()))
 
     def verify(self, action: Underway[RotationPlan], context: RotationContext) -> Outcome:
-        """Return the outcome: the rotation has failed if something could not be moved.
-        `result["freed"]` of the outcome is the number of bytes that were freed, or None if that is
-        not known, because the agent was restarted after it had freed them.
+        """Return the outcome of a rotation (the removal of old checkpoints). It has failed if a
+        checkpoint could not be moved into the trash. Otherwise `result["freed"]` of the outcome is
+        the number of bytes that were freed. That is None if it is not known, because the agent was
+        restarted after it had freed them.
         """
         plan, freed = action.plan, "all"
         if context.freed is not None:

@@ -53,8 +53,9 @@ class HomeWatch:
         return name != self._id or not os.path.samestat(found, own)
 
     def run(self, stop: threading.Event, on_gone: Callable[[], None]) -> None:
-        """Check every 20 seconds until the event `stop` is set. If the home is missing at two
-        checks in a row, set the attribute `gone` to True, call `on_gone` once, and return.
+        """Check every 20 seconds whether the agent's home directory is still there, until the event
+        `stop` is set. If it is missing at two checks in a row, set the attribute `gone` to True,
+        call `on_gone` once, and return.
         """
         missed = 0
         while not stop.wait(LOOK_S):

@@ -177,9 +177,9 @@ class Runs:
         return self.home.attempt(run, number)
 
     def launch_lock(self, run: str) -> threading.Lock:
-        """Return the lock of the run with this name. Hold it while you make an attempt of the run,
-        so that no other thread of this agent makes one at the same time. The same name always gives
-        the same lock. Raises BadRequest if the name is not allowed.
+        """Return the lock of the run with the name `run`. Hold it while you create a new attempt
+        (one start of the run), so that no other thread of this agent creates one at the same time.
+        The same name always gives the same lock. Raises BadRequest if the name is not allowed.
         """
         with self._lock:
             return self._launch_locks.setdefault(safe_name(run), threading.Lock())

@@ -61,18 +61,27 @@ class Limits:
 
 class ForecastRow(TypedDict):
     """The fields of a `Forecast` (when checkpoints will fill the disk of a run) as a dictionary for
-    reports.
+    reports. None means that a value is not known. Times (`..._t`) are Unix times in seconds.
     """
 
     set_bytes: int | None
+    """The size of one checkpoint in bytes."""
     every_steps: int | None
+    """The number of training steps between two checkpoints."""
     every_s: float | None
+    """The seconds between two checkpoints."""
     next_t: float | None
+    """When the next checkpoint comes."""
     room: int | None
+    """How many more checkpoints fit on the disk."""
     to_come: int | None
+    """How many checkpoints the run will still save until max_steps."""
     full_t: float | None
+    """When the first checkpoint comes that does not fit on the disk any more."""
     full_step: int | None
+    """The training step of that checkpoint."""
     lasts: bool
+    """True if every checkpoint that is still to come fits."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -38,18 +38,21 @@ _WRITERS = {
 
 @dataclass(frozen=True)
 class Cause:
-    """A finding (a failure that was seen at one moment) together with the playbook (the described
-    recognition and repair) of its failure. `t` is the time at which the finding began as its log
-    shows it, as a Unix time in seconds (in a kernel log perhaps since the boot), or None if no log
-    shows it. `since_m` is when the finding began in seconds of the monotonic clock, or None for the
-    time of the present scan.
+    """A finding (a failure that was seen at one moment) together with its playbook, which describes
+    how the failure is recognised and repaired.
+
+    `t` is the time of the first log line that shows the failure, as a Unix time in seconds. It is
+    None if no line shows the failure with a time. A kernel log may give the seconds since the boot
+    instead; these are less than 1e8.
     """
 
     finding: Finding
     playbook: Playbook
     t: float | None = None
     since_m: float | None = None
-    """When the finding began on the clock of `Facts.now_m`, or None for now."""
+    """When the finding began, in seconds of the clock of `Facts.now_m`. None stands for the time of
+    the present scan.
+    """
     read_m: float | None = None
     """When the agent read the first line that shows the failure, in seconds of the monotonic clock,
     or None if no line does or the log is finished.

@@ -110,8 +110,9 @@ class QuotedOutput:
         self.line = number
 
     def open(self) -> None:
-        """Report that a line below the last header (a line with a level) looks like the beginning
-        of quoted text, which is output of a model.
+        """Call this for a line without a header (a level) that looks like the beginning of quoted
+        text (output of a model). The lines from it to the next header may then be quoted text. It
+        has no effect if the last header reports a failure.
         """
         self.announced = self.announced or self.record
 

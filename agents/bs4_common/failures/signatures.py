@@ -131,8 +131,9 @@ class Condition:
         return cls(group, _OPERATORS[sign], float(text[len(sign) :]))
 
     def holds(self, match: re.Match[str]) -> bool:
-        """Return True if what the condition's named group has matched in `match` is a number for
-        which the comparison is true.
+        """Return True if the condition holds for `match`, a match of the signature's pattern. The
+        text that the named group has matched is read as a number and compared with `number`. Return
+        False if the group has matched nothing, or a text that is no number.
         """
         try:
             return self.compare(float(match.group(self.group)), self.number)

@@ -97,7 +97,8 @@ class Generation:
     `fingerprinted` bytes. `link` is the path of the agent's own hard link to the file, or "" if it
     has none. `seen` is the size in bytes when the file was last checked, and `mark` a hash of the
     last 64 bytes before that size, or "" if an older agent has saved none. `first_seen` is the time
-    at which the file was found, as Unix time in seconds.
+    at which the file was found, as Unix time in seconds, and `boot` the boot id of the machine at
+    that time. `trail` has the sizes that the file had at different times.
     """
 
     number: int

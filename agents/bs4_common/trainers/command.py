@@ -26,6 +26,9 @@ CHECKPOINT_INTERVAL = 10
 class PrimeRlTrainer(Trainer):
     """The methods of Trainer that are the same for both versions of prime-rl that the agent knows:
     the one of January 2026 and the current one.
+
+    `resumes` are the components (programs) for which a launch chooses the training step to resume
+    from: here only `rl`, which is the whole training.
     """
 
     resumes: tuple[str, ...] = ("rl",)

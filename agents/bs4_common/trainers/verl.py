@@ -79,8 +79,9 @@ def wrote(directory: Path) -> bool:
 
 
 def attempt_logs(directory: Path) -> dict[int, list[LogSource]]:
-    """Return the metrics files in `directory`, the directory of a run, by the number of their
-    attempt.
+    """Return {number of an attempt: its logs} for the run whose directory is `directory`. An
+    attempt is one start of the run. The only log of an attempt here is its metrics file,
+    `metrics.NUMBER.jsonl`. The result is empty if there is none.
     """
     found = {}
     for number, path in numbered(directory).items():

@@ -101,9 +101,10 @@ class Checked:
 
     @property
     def status(self) -> Status:
-        """Return "broken" if the chain is broken somewhere, "unknown" if a part of it could not be
-        checked or the journal (the agent's log of actions and incidents) has no record, and "whole"
-        otherwise.
+        """Return in one word whether the journal's hash chain is intact. In this chain each record
+        has the hash of the line before it. "broken" means that the chain is broken somewhere.
+        "unknown" means that a part could not be checked, or that the journal has no record. "whole"
+        means that everything was checked and nothing is broken.
         """
         if self.breaks:
             return "broken"

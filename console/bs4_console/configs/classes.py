@@ -45,10 +45,10 @@ class Answer:
 
     @property
     def coverage(self) -> dict[str, str]:
-        """Return two texts by their keys, which say by which schema the config was judged. `schema`
-        is "trainer" (the classes on the pod) or "shipped" (only the console's copy of the schema).
-        `detail` is the name of the class, or, for "shipped", a phrase that says why no class was
-        asked.
+        """Return {"schema": ..., "detail": ...}, which says what the config was checked with.
+        `schema` is "trainer" if the trainer's own class on the pod has checked it; `detail` is then
+        the name of that class. `schema` is "shipped" if only the console's copy of the schema was
+        used; `detail` is then a phrase that says why.
         """
         return {"schema": "trainer" if self.name else "shipped", "detail": self.name or self.why}
 

@@ -30,9 +30,10 @@ class Rename:
     needed: bool = False
 
     def ends(self, forward: bool) -> tuple[str, str]:
-        """Return two keys for a migration: the one in the config that is migrated, and the one in
-        the new config. `forward` is True for a migration from prime-rl of January 2026 to the
-        current one, and False for the other direction.
+        """Return this key's two names for a migration: first the name in the config that is
+        migrated, then the name in the new config. A name is "" if that version has no such key.
+        `forward` is True for a migration from prime-rl of January 2026 to the current one, and
+        False for the other direction.
         """
         if forward:
             return (self.old, self.new)

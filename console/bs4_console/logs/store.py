@@ -323,8 +323,8 @@ class LogStore:
     def place(self, number: int) -> Place | None:
         """Return the place on the pod of the line with this number, as three numbers: that of its
         log, that of the log's file (the generation), and the byte offset in that file. Return None
-        if the place is not known, or for a line of `mark`, which is in no log. Raises IndexError if
-        the store has no such line.
+        if the place is not known. It is None too for a line that the console itself has added with
+        `mark`, because that line is in no log. Raises IndexError if the store has no such line.
         """
         if number >= self.end:
             source = self.open_sources[number - self.end]

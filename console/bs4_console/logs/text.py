@@ -143,11 +143,13 @@ def request_of(line: bytes) -> bytes:
 
 @lru_cache(maxsize=256)
 def kind_of_request(request: bytes) -> tuple[bytes, bytes]:
-    """Return (kind, name) of a request, which is what `request_of` returns. Neighbouring lines of
-    an access log whose requests are of one kind are shown as one, and `name` is the name by which
-    the request is counted there. The requests of a server's usual work, and those that ask for its
-    state (`/health`, `/metrics`), are of one kind, and their names have no query and no id. Every
-    other request, such as one for new weights, is a kind of its own, and b"" stays b"".
+    """Return (kind, name) of `request`, the text that `request_of` has found in a line of an access
+    log. Neighbouring lines with requests of the same kind are shown as one line; in it the request
+    is counted under `name`.
+
+    The successful requests of a server's usual work, and those that ask for its state (`/health`,
+    `/metrics`), are all of one kind. Their names have no query and no id. Every other request, such
+    as one for new weights, is a kind of its own and its own name. For b"" both are b"".
     """
     found = _ROUTINE.fullmatch(request)
     if found is None:

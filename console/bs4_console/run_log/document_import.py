@@ -72,9 +72,11 @@ def _step_time(heads: Sequence[str], cells: Sequence[str]) -> StepTime:
 
 
 def lessons(parts: Sequence[Chunk]) -> list[Lesson]:
-    """Return the lessons of a whole document, whose chunks are `parts`: those in the sections of
-    runs, and those below a heading of level 1 or 2 about lessons, each with its own heading as the
-    topic.
+    """Return the lessons of a whole document, in its order. `parts` are the document's chunks.
+
+    Lessons are looked for in two places. In the section of a run they have no topic (""). Below a
+    heading of level 1 or 2 that has the word "lesson", each chunk is a lesson, and its heading is
+    the topic. The next heading of level 1 or 2 without that word ends this.
     """
     found: list[Lesson] = []
     inside = False

@@ -120,9 +120,10 @@ def recorded(pod: PodState) -> bool:
 
 def fixing(pod: PodState, run: str) -> bool:
     """Return True if an action is under way on the pod that may repair the run with the name `run`.
-    That is the repair of a playbook (a known failure), or any other action, except the making of a
-    plan, that was accepted after an incident of the run was opened that is still open. A launch
-    that was accepted before anything went wrong repairs nothing.
+
+    The repair of a playbook (a known failure) always counts. Another action counts only if the run
+    has an open incident that was opened before the action was accepted. So a launch that was
+    accepted before anything went wrong does not count. The making of a plan never counts.
     """
     opened = [incident.opened_t for incident in pod.ledger.open_incidents(run)]
     under_way = [

@@ -69,7 +69,9 @@ class Request(BaseHTTPRequestHandler):
     fault: Fault | None
 
     def log_message(self, *args: Any) -> None:
-        """Write nothing to the log, which the base class does for each request."""
+        """Do nothing. The base class calls this for each request and would print a line about it on
+        standard error.
+        """
         return
 
     def do_GET(self) -> None:

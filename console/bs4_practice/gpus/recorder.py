@@ -114,8 +114,9 @@ def _busy(holder: Holder) -> int:
 
 
 def main() -> None:
-    """Replace `recorded.json` in the directory that the command line names with a fresh snapshot,
-    twice a second, until the process is ended.
+    """Write the present state of the simulated GPUs into `recorded.json`, twice a second, until the
+    process is ended. The first argument of the command line is the directory of the file, in which
+    the GPUs are described (see `Board`). Each time the whole file is replaced.
     """
     board = Board(Path(sys.argv[1]))
     target = board.root / "recorded.json"

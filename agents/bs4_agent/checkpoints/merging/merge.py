@@ -187,8 +187,9 @@ class Prepared:
         return staging_of(self.target, self.kind)
 
     def order(self) -> worker.MergeOrder:
-        """Return the merge as a dictionary for the separate program that carries it out. The key of
-        the action is not in it.
+        """Return the description of this merge (or backup) of a checkpoint as a dictionary of JSON
+        values. The separate program that carries it out reads it. The caller still has to add the
+        fields of `worker.WorkerOrder`: the id of the action (`key`) and the environment variables.
         """
         return {
             "kind": self.kind,

@@ -66,22 +66,31 @@ def main(arguments: Sequence[str]) -> int:
 
 class MergeOrder(TypedDict):
     """What to merge or to copy, as the agent passes it to the separate program that does it. The
-    fields are those of `merge.Prepared`.
+    values come from `merge.Prepared`.
     """
 
     kind: str
     """What is made: "merge" or "backup"."""
     run: str
     step: int | None
+    """The training step that is read, or None for an adapter that lies in no step of the run."""
     source: str
+    """The directory that is read."""
     base: str
     """The directory of the model into which an adapter is merged, or ""."""
     target: str
+    """The directory to create."""
     staging: str
+    """The directory beside `target` in which the program works before the result is complete."""
     commands: Sequence[Sequence[str]]
+    """The argv lists to run one after the other in `cwd`. A backup runs no command: its one argv is
+    only a description of the copy for people.
+    """
     cwd: str
     inside: bool
+    """True if the trainer's merger writes into the directory that it reads."""
     files: Mapping[str, Sequence[int]]
+    """{name of a file that is read: [size in bytes, modification time in ns]}."""
 
 
 class WorkerOrder(MergeOrder):

@@ -20,8 +20,8 @@ class Limits(Stepping):
     """The step of a set-up that sets the limit of open files for all later launches on the pod."""
 
     def plan(self, context: SetupContext) -> Sequence[Planned]:
-        """Return a list with one planned step, which also shows the limit that launches have at
-        present.
+        """Return a list with one planned step, which sets the limit of open files that the recipe
+        asks for. The step also shows the limit that launches have at present.
         """
         wanted, hard = context.recipe.nofile, context.place.hard_nofile()
         now = "no order; the login's own limit"

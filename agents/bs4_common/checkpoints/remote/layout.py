@@ -127,9 +127,9 @@ class Layout:
         return f"{self.step(number)}manifest.json"
 
     def file(self, number: int, path: str) -> str:
-        """Return the name of one file of step `number`. `path` is relative to the run's output
-        directory, with slashes. Raises BadRequest if the path leaves that directory or B2 does not
-        accept it as a name.
+        """Return the name in the bucket of one file of the checkpoint of training step `number`.
+        `path` is the file's path relative to the run's output directory, with slashes. Raises
+        BadRequest if the path leaves that directory or B2 does not accept it as a name.
         """
         return checked(f"{self.step(number)}files/{checked(path)}")
 

@@ -33,7 +33,10 @@ def share(room: int) -> tuple[int, int]:
 
 
 class RunCurves:
-    """The four main curves of a run. They are drawn again only if a step came."""
+    """The four main curves of a run: reward, entropy, mismatch KL and gradient norm. The lines that
+    were drawn last are kept. They are drawn again only if the run has new steps, or if another run
+    or another size is asked for.
+    """
 
     def __init__(self) -> None:
         self._key: object = None

@@ -51,7 +51,9 @@ class PaintBudget:
         return self._left >= 0
 
     def spend(self, strips: Sequence[Strip]) -> None:
-        """Subtract from the budget what it costs to paint the rows `strips`."""
+        """Subtract from the bytes that may still be painted about as many as painting the rows
+        `strips` sends to the terminal. Do nothing if there is no limit.
+        """
         if self._bytes_s is not None:
             self._left -= sum(cost(strip) for strip in strips)
 

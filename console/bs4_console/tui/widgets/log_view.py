@@ -207,8 +207,11 @@ class LogView(LogCanvas, can_focus=True):
 
     def set_find(self, text: str, *, final: bool = True) -> None:
         """Mark all matches of the regular expression `text` in the log, or none if it is "".
-        Nothing is scrolled. With `final` also show requests that match as lines of their own, which
-        examines all lines in memory: that is not done for each letter that a person types.
+        Nothing is scrolled.
+
+        In an access log many requests may be folded (shown as one line). With `final`, those that
+        match are shown as lines of their own. That examines all lines in memory, so `final` is
+        False while a person is still typing.
         """
         self.find_text = text
         self._find = compile_pattern(text) if text else None
