@@ -56,8 +56,9 @@ def fetch(work: Path) -> None:
 
 @contextlib.contextmanager
 def complete() -> Iterator[Path]:
-    """Give the directory whose `wheels/` holds every pinned wheel: `build`, or one that is gone
-    afterwards.
+    """Yield a directory whose `wheels/` holds every pinned wheel. It is `build` if all of them are
+    there. Otherwise it is a temporary directory, to which they are downloaded and which is removed
+    when the `with` block ends. Raises ConsoleError if they cannot be downloaded.
     """
     if not missing(ROOT / "build"):
         yield ROOT / "build"
@@ -84,7 +85,10 @@ def missing(work: Path) -> bool:
 
 
 def write_bundles(directory: Path) -> None:
-    """Write both bundles with their descriptions into `directory`."""
+    """Write into `directory` the two archives that the console sends to pods, each with a file that
+    describes it: the agent's, and that of b2sdk, the library for object stores. Print one line
+    about each.
+    """
     with complete() as work:
         agent = bundle.from_checkout(ROOT, bundle.compiled_playbooks(), work=work)
         b2 = bundle_b2.from_checkout(ROOT, work=work)

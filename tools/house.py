@@ -76,7 +76,9 @@ class Counts:
 
 @dataclass(frozen=True)
 class Number:
-    """One number of the house: `value` now, and what it counts."""
+    """One measure of how easily the code reads, such as the number of lines that are too long.
+    `value` is the measure at present, and `meaning` says in words what it counts.
+    """
 
     name: str
     value: float
@@ -271,7 +273,11 @@ def is_comprehension(node: ast.AST) -> bool:
 
 
 def count_uses(modules: dict[str, ast.Module], counts: Counts) -> None:
-    """Add what needs the names of other modules. `modules` is by path, without its suffix."""
+    """Add to `counts` three measures, for which the names that modules import from each other must
+    be known: signatures with loosely typed mappings, comparisons that ask which trainer it is, and
+    imports of the agent in the console. `modules` maps the path of each module, without the suffix
+    ".py", to its syntax tree.
+    """
     by_name = {path.split("/", 1)[1].replace("/", "."): tree for path, tree in modules.items()}
     aliases = names_of(by_name, is_loose_alias)
     ids = names_of(by_name, is_trainer_id)
@@ -328,7 +334,9 @@ def dotted_of(tree: ast.Module, found: dict[str, set[str]]) -> set[str]:
 
 
 def theirs_of(tree: ast.Module, modules: set[str]) -> Iterator[tuple[str, str, str]]:
-    """Yield each import from one of `modules`: the name here, the module, the name there."""
+    """Yield three texts for each name that `tree` imports by `from MODULE import ...`, where MODULE
+    is one of `modules`: the name that it gets in `tree`, the module, and its name in that module.
+    """
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module in modules:
             for name in node.names:
@@ -432,7 +440,9 @@ def is_worse(number: Number, limit: Limit) -> bool:
 
 
 def lowered(numbers: list[Number], limits: dict[str, Limit]) -> str:
-    """Return the text of the limits, each ceiling lowered to its number if that got better."""
+    """Return the text of house.toml, the file of the limits. A ceiling that is higher than the
+    present value in `numbers` is lowered to that value; the other ceilings and the goals stay.
+    """
     lines = ["# What each number counts: python tools/house.py"]
     for number in numbers:
         limit = limits[number.name]

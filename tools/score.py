@@ -97,7 +97,10 @@ def findings(
 
 
 def score(directory: Path, library: list[Playbook]) -> dict[str, Tally]:
-    """Per class."""
+    """Diagnose every labelled log in `directory` with the playbooks in `library`, and return one
+    Tally for each class of logs, by the name of the class. It counts the logs and the hits, and
+    names the misses and the false findings.
+    """
     holds = {playbook.id: playbook.hold_s for playbook in library}
     tallies: dict[str, Tally] = defaultdict(Tally)
     with (directory / "labels.tsv").open() as handle:

@@ -77,7 +77,9 @@ def source_files(root: Path) -> Iterator[Path]:
 
 
 def check(paths: list[Path]) -> list[Unknown]:
-    """Return the unknown words of the files, in their order."""
+    """Return each word with which these Python files compare a state (a name in STATES) and that
+    no `Literal[...]` in the files has. The words are in the order of the files.
+    """
     trees = {path: ast.parse(path.read_text()) for path in paths}
     known: set[str] = set()
     for tree in trees.values():
@@ -116,7 +118,10 @@ def compared(node: ast.Compare) -> Iterator[tuple[str, ast.Constant]]:
 
 
 def name_of(node: ast.AST) -> str:
-    """Return the last name of `a.state`, `state` and `record["state"]`, else ""."""
+    """Return the name under which the expression `node` reads a value. It is "state" for each of
+    `a.state`, `state`, `record["state"]` and `record.get("state")`. Return "" for any other
+    expression.
+    """
     if isinstance(node, ast.Attribute):
         return node.attr
     if isinstance(node, ast.Name):

@@ -230,8 +230,8 @@ class Pod:
 
     def run_members(self) -> list[RunMembers]:
         """Return, for each run that was started, the processes that telemetry measures: the living
-        processes of all its attempts, and the ended processes of its newest attempt. Raises
-        UnknownRun if there is no such run.
+        processes of all its attempts, and the ended processes of its newest attempt. The list is
+        empty if no run was started.
         """
         found = []
         for run, attempt in self._started():
@@ -753,8 +753,9 @@ class Pod:
 
     def adopt_new(self) -> None:
         """Adopt the runs that were started by hand, so that the agent watches them from then on. Do
-        nothing if the machine's processes are the same as at the last call. Raises the errors of
-        `adopt`.
+        nothing if the machine's processes are the same as at the last call. Raises NotApplicable if
+        a run cannot be adopted, for example because its process has just ended, and RunExists if
+        its name belongs to a live run.
         """
         snapshot = self.table.snapshot(SHARED_PASS_S)
         seen = {(proc.identity, proc.cmdline) for proc in snapshot.values()}

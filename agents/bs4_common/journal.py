@@ -53,9 +53,11 @@ class Journal:
 
     def append(self, type_: str, *, sync: bool = False, **fields: Any) -> JournalRecord:
         """Write one record of the type `type_` with the given fields to the journal, the agent's
-        log, and return the record, to which `t`, `m`, `b`, `seq` and `prev` were added. With
-        `sync`, the record is on disk before the call returns, as it must be for a record that says
-        what the agent is about to do. Raises SpoolFull if the record cannot be written.
+        log, and return the record. Added to it are `t` (Unix time in seconds), `m` (seconds of the
+        monotonic clock), `b` (the id of the machine's boot), `seq` (the record's number) and `prev`
+        (the hash of the line before). With `sync`, the record is on disk before the call returns,
+        as it must be for a record that says what the agent is about to do. Raises SpoolFull if the
+        record cannot be written.
 
         The returned record has all secrets, also those that are left out of the record on disk.
         """

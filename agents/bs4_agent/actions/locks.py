@@ -18,9 +18,11 @@ LETTING_GO_S = 5.0
 class RunLocks:
     """Reserves runs for actions, one action at a time for each run. In place of a run's name there
     may be the name of something else on which only one action may work at a time, such as the
-    set-up of the pod. There is one object per pod. `ledger` has the actions by their keys. Each
-    action that has reserved something has a Turn, with which it marks the points between two of its
-    steps; `safe_points` knows if an action is inside a step.
+    set-up of the pod. There is one object per pod. `ledger` has the actions by their keys.
+
+    Each action that has reserved something has a Turn: an object by which the action shows that it
+    is between two of its steps, and learns that it is to end. `safe_points` counts the actions that
+    are inside a step.
     """
 
     def __init__(self, ledger: Ledger, safe_points: SafePoints) -> None:
@@ -50,9 +52,10 @@ class RunLocks:
             self._take(run, key)
 
     def hold_to_plan(self, run: str, action: ActionView) -> None:
-        """Reserve `run`, in the way that `hold` does, for `action`, which is not accepted yet. This
-        is for the time in which its confirmed plan is made again. After that, call `accept` to find
-        out if the action may still be accepted. Raises Busy if `hold` does.
+        """Reserve `run` for `action` while its confirmed plan is made again. The action is not
+        accepted yet; call `accept` afterwards to find out if it still may be. Like `hold`, wait up
+        to 5 seconds for an action that is about to let go of the run, and raise Busy if the run is
+        reserved for another action or an action that stops the run waits for it.
         """
         with self._released:
             self.hold(run, action.key)

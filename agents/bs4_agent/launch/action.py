@@ -54,8 +54,11 @@ class LaunchContext:
         return number
 
     def await_first_step(self, say: Say) -> None:
-        """Wait until the run is seen to work, if that was not done yet. `say` is called with
-        each phase of its start. Raises LaunchFailed if it ends before, or does not work in time.
+        """Wait until the run has finished its first training step. For an inference server, wait
+        until it answers, and for an evaluation, until it has a result. Return at once if an earlier
+        call has waited already. `say` is called with each phase of the start as text. Raises
+        LaunchFailed if the run ends before that, or if it takes longer than 45 minutes. Raises
+        Cancelled if the action is to end.
         """
         if not self.waited:
             self.first = self.pod.wait_first_step(self.run, self.attempt(), say, self.pause)

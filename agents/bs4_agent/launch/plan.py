@@ -104,8 +104,9 @@ class LaunchPlan:
     @property
     def hash(self) -> str:
         """Return the hash, in hexadecimal digits, of everything that the launch would do: the spec,
-        the command, its environment, the config, what is moved aside, and the numbers of attempts
-        and tries.
+        the command, its environment, the config, what is moved aside, and if the person has to type
+        the run's name. It also covers the number of the run's newest attempt and how many launches
+        of the run have ended, so that a plan made before another launch has another hash.
         """
         hashed = {
             "launch": spec_as_dict(self.spec),

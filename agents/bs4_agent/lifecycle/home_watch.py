@@ -38,9 +38,10 @@ class HomeWatch:
         """True once the home was missing in MISSED looks in a row. It never becomes False again."""
 
     def missing(self) -> bool:
-        """Return True if it is certain that the first home directory is not at its path any more
-        (nothing or something else is there), or has lost its id. Return False if it is there, or if
-        that cannot be found out, for example without permission.
+        """Return True if it is certain that the home directory that was there at the start is not
+        at its path any more (nothing or something else is there), or that its id is missing or has
+        changed. Return False if it is unchanged, or if that cannot be found out, for example for
+        lack of permission.
         """
         try:
             found = self._home.root.stat()

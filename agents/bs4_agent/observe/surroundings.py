@@ -173,11 +173,12 @@ def logs_kept(run: Run, attempt: Attempt, trainer: Trainer) -> bool | None:
 def lineage(
     directory: Path, config: FlatSettings | None
 ) -> tuple[dict[str, str] | None, dict[str, str] | None]:
-    """Return two dictionaries: the names of this attempt, and the names of the newest earlier
-    attempt that recorded any. They are the names that a run must keep when it is continued (model,
-    adapter and W&B run), from the settings in `config`. Each of the two is None if it is not known.
-    This attempt's names are saved in `lineage.json` in `directory`, the attempt's directory, unless
-    they are there already.
+    """Return the names that a run must keep when it is continued (those of the model, the adapter
+    and the W&B run), as two dictionaries: this attempt's, and those of the newest earlier attempt
+    that has saved any. This attempt's come from its settings `config`. They are also saved in
+    `lineage.json` in `directory`, the attempt's directory, unless that file exists. The second is
+    None if no earlier attempt has saved any. Both are None if `config` is None or there is no such
+    directory.
     """
     if config is None or not directory.is_dir():
         return None, None

@@ -67,8 +67,9 @@ class Recipe:
     `directory` is where prime-rl goes, and `repository` and `revision` are what is checked out
     there. `sync` has the arguments of `uv sync`, and `uv_archives` maps each machine type, as
     `uname -m` prints it, to the archive of uv for it. `variables` are set in the environment of
-    every launch in that directory. `secrets` has the names of the credentials that are sent with
-    the confirmation. `nofile` is the limit of open files for launches.
+    every launch in that directory. `environments` are the training environments to install.
+    `secrets` has the names of the credentials that are sent with the confirmation. `nofile` is the
+    limit of open files for launches.
     """
 
     trainer: str

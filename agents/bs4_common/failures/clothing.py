@@ -125,9 +125,10 @@ class Wardrobe:
     looked: int = 0
 
     def wants(self, generation: int) -> bool:
-        """Return True if another look at the beginning of the file number `generation` may show
-        what stands around its lines. For a new number, what was learnt from the file before is
-        forgotten.
+        """Return True if `look` is to be called with the beginning of file number `generation`,
+        because it is not yet known what another program has put around the lines of that file, but
+        may still be learnt. If the number is a new one, forget what was learnt from the file
+        before.
         """
         if generation != self.generation:
             self.generation, self.worn, self.looked = generation, None, 0

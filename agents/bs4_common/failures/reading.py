@@ -128,9 +128,9 @@ class Reader:
         self._kept: list[Block] = []
 
     def read(self, handle: BinaryIO) -> Read:
-        """Read the log from `handle` and return what was found in it. The matches of the log
-        signatures (patterns of known failures) are in the matcher afterwards. Raises OSError if the
-        handle cannot be read.
+        """Read the log from `handle` and return what was found in it. Matches of log signatures
+        (patterns of known failures) are not in the result, but afterwards in the matcher with which
+        this object was made. Raises OSError if the handle cannot be read.
         """
         for offset, data in blocks(handle, _BLOCK):
             if not offset:

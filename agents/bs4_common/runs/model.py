@@ -90,7 +90,9 @@ class Attempt:
     `key` is the id of the action that started the attempt. An `adopted` attempt, which was started
     by hand, has no shim, and its `launcher` is the process that was found running. `ran` is True if
     the launcher's program was ever started. `resume` is the step from which the trainer resumed, or
-    None for a fresh start.
+    None for a fresh start. The attempt began at `started_t` (Unix time in seconds), which is
+    `started_m` in seconds of the monotonic clock. `end` says how the attempt ended; it is None as
+    long as it has not.
     """
 
     number: int

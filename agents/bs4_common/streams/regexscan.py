@@ -162,8 +162,9 @@ class Wanted:
         return all(any(word in block for word in words) for words in self.must)
 
     def matches(self, line: bytes) -> bool:
-        """Return True if the line matches every term (regular expression) without `out` and no term
-        with `out`. The level of the line is not tested here.
+        """Return True if the line matches each regular expression of the request that lines must
+        match, and none of those that they must not match (the request's terms with `out`). The
+        level of the line is not tested here.
         """
         return all(p.search(line[:reach]) for p, reach in self.ins) and not any(
             p.search(line[:reach]) for p, reach in self.outs

@@ -136,10 +136,11 @@ def assuming(
     `trainer` is the id of the trainer whose programs are meant; None means that it is found out
     from the files.
 
-    The coverage names each log in which no program's reading shows a finding. It also names a log
-    without a finding that `source`, the program that the caller stated, does not seem to have
-    written. Raises UsageError if a path cannot be read. Raises UnclearSource if a file is not text
-    and no other path has a finding, because nothing would be known of that file.
+    `source` is the program that wrote the logs, if the caller knows it. The field `coverage` of the
+    result names each unclear log in which no finding was made, whichever program was assumed. It
+    also names a log without a finding if the log looks like that of a program other than `source`,
+    or is not text. Raises UsageError if a path cannot be read. Raises UnclearSource if it is not
+    clear which program wrote a file, the file is not text, and no other path has a finding.
     """
     whole: AssumedDiagnosis = {"findings": [], "coverage": [], "assumed": {}}
     unclear: UnclearSource | None = None

@@ -278,7 +278,8 @@ async def plan_of(
 ) -> PlanView:
     """Ask the pod for a plan that launches the run of the phase file `wanted` in `phase`, and
     return the plan. `price` is that of the pod in US dollars an hour, or None. `environment` is
-    what `guide.Looked.environment` returns, or None. Raises RefusedError if the phase would train
+    what is recorded with the launch about the software on the pod (versions of packages and the
+    trainer's commit), or None to record nothing. Raises RefusedError if the phase would train
     another adapter or model than the one before, or if there is no complete checkpoint to continue
     from. Raises RefusedError or NotApplicableError, with the agent's reason, if the agent makes no
     plan, and UsageError if the run was launched with a phase that the file does not have.

@@ -127,9 +127,10 @@ def _in_order(taken: Sequence[Keyed]) -> list[Row]:
 
 
 def take_newer(sides: Sequence[Side]) -> list[Row]:
-    """Take those waiting lines from `sides` that can now be shown after the lines on the screen,
-    and return them in order. A line can be shown if no log can still bring an older one, which
-    would belong before it. Return an empty list if a log must first fetch its next page.
+    """Remove from the waiting lines of `sides`, one for each log, those that can now be shown after
+    the lines on the screen, and return them in the order of time. A line can be shown if no log can
+    still bring an older one, which would belong before it. Return an empty list if a log must first
+    fetch its next page.
     """
     if any(not side.ended and not side.waiting for side in sides):
         return []  # the next line's time is not known

@@ -196,9 +196,9 @@ def unseen(subjects: Sequence[Subject], part: Unknown | None) -> list[Check] | N
 
 
 def within(checks: Sequence[Check], container: object) -> list[Check]:
-    """Return `checks` in a new list. `container` is what the agent's answer, from which they were
-    made, says of a container. If it is a name, the agent has looked inside that container, and the
-    reason of each check then begins with the name.
+    """Return `checks` in a new list. If `container` is the name of a container, the reason of each
+    check begins with "In container NAME: ", because the agent has looked inside that container. If
+    it is anything else, as when the agent's answer names no container, the checks are unchanged.
     """
     if not isinstance(container, str) or not container:
         return list(checks)

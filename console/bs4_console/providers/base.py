@@ -189,7 +189,8 @@ class Balance:
 
 class Provider(Protocol):
     """The interface to one account at one provider. Every method may raise a ProviderError of
-    errors.py when it calls the provider. Only `create` may raise InDoubt.
+    errors.py when it calls the provider. Only `create` may raise InDoubt, the ProviderError that
+    says that a request failed but that the machine may exist nevertheless.
     """
 
     name: str

@@ -49,9 +49,10 @@ def milestones(
     step comes first. Steps above `max_steps` are left out.
 
     `done` is the number of finished steps, `pace_s` the seconds for one step, and `price` the US
-    dollars for an hour of the pod. `spent` are the US dollars that the run has cost so far, on all
-    its pods and pauses included, because a pod costs money during them too. Raises UsageError if
-    the pace is not above 0 or the price is negative.
+    dollars for an hour of the pod. `spent` is what the run has cost so far in US dollars: on all
+    its pods, and also during its pauses, because a pod costs money then too. If `price` or `spent`
+    is None, no cost is estimated. Raises UsageError if the pace is not above 0 or the price is
+    negative.
     """
     if not pace_s > 0:
         raise UsageError(

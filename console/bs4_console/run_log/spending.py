@@ -31,14 +31,14 @@ class Stay:
 def stays(
     pods: Iterable[PodState], present: Collection[str], prices: Mapping[str, float], now: float
 ) -> list[Stay]:
-    """Return one Stay for each run on each of `pods`, oldest first. `prices` maps the names of runs
-    to prices in US dollars an hour that a person noted; they replace the price that was recorded at
-    the launch.
+    """Return one Stay, the time that a run has spent on a pod, for each run on each of `pods`,
+    oldest first. `prices` maps the names of runs to prices in US dollars an hour that a person
+    noted; they replace the price that was recorded at the launch.
 
-    For a run without a recorded end, the stay lasts until `now` (Unix time in seconds) if its pod
-    is among `present`, the names in the inventory. Otherwise it lasts until the newest training
-    step that was read. If the run went on on another pod, it lasts no longer than until it began
-    there, or until its newest step if that is later.
+    If no end of a run is recorded, its stay lasts until `now` (Unix time in seconds) if the pod is
+    among `present`, the names in the inventory. Otherwise it lasts until the newest training step
+    that was read. If such a run continued on another pod, its stay ends when it began there, or at
+    the newest step on the first pod if that is later, but never after the end found above.
     """
     found: list[Stay] = []
     newest: dict[tuple[str, str], float] = {}

@@ -59,7 +59,8 @@ class Http(HttpServer):
 class Request(BaseHTTPRequestHandler):
     """One HTTP request to a practice store. `call` is the name of the API call, such as
     "b2_upload_file", and `rest` the part of the path after it. `left` is how many bytes of the body
-    were not read yet. `fault` is the fault that is played on this request, or None.
+    were not read yet. `fault` is the failure that the store simulates in its answer to this
+    request, or None if it answers properly.
     """
 
     protocol_version = "HTTP/1.1"

@@ -160,8 +160,9 @@ class Shelf:
         return version
 
     def get(self, version: str, action: str | None = None) -> Version:
-        """Return the version with the id `version`. With `action` ("upload", "start" or "hide") it
-        must also have that action. Raises Refusal if there is no such version.
+        """Return the version with the id `version`. If `action` is not None, the version's `action`
+        must be the same: "upload" (a file), "start" (an unfinished large file) or "hide" (a version
+        that hides the name). Raises Refusal if there is no such version.
         """
         with self.lock:
             found = self._versions.get(version)
@@ -194,9 +195,10 @@ class Shelf:
             path.unlink(missing_ok=True)
 
     def versions(self, bucket: str, prefix: str = "") -> list[Version]:
-        """Return all versions of the files of a bucket, also unfinished ones and those that hide a
-        name, sorted by name, those of one name with the newest first. `bucket` is the bucket's id.
-        With `prefix` only files whose names begin with it are returned.
+        """Return all versions of the files in the bucket with the id `bucket`. They are sorted by
+        name, and versions with the same name by time, newest first. Among them are unfinished large
+        files and "hide" versions, which make B2 treat a file as deleted. With `prefix`, only files
+        whose names begin with it are returned.
         """
         with self.lock:
             found = [

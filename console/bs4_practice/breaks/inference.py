@@ -100,8 +100,8 @@ async def somebody_on_the_environments_port(stage: Stage) -> None:
 
 
 async def end_own_listener(stage: Stage) -> None:
-    """Kill the foreign servers that hold ports which the run needs, and have the agent resume the
-    run. Raises StageError if it cannot be resumed.
+    """Kill the servers which were started on the pod beside the run, to hold ports that the run
+    needs. Then have the agent resume the run. Raises StageError if the run cannot be resumed.
     """
     for process in stage.pod.processes():
         if "create_server" in process.title:

@@ -63,14 +63,15 @@ class Rented:
     start_command: str = ""
     made_t: float = field(default_factory=time.time)
     state: str = "starting"
-    """starting, running, stopped, ended; `raw` is what the provider calls it where that is more."""
+    """One of "starting", "running", "stopped" and "ended"."""
     raw: str = ""
+    """A word that says why the machine was stopped or has ended, such as "outbid", or ""."""
     hidden_until_m: float = 0.0
-    """Until then the list does not show it."""
+    """The provider's list does not show the machine before this second of the monotonic clock."""
     address: tuple[str, int] | None = None
     host_key: str = ""
     body: dict[str, Any] = field(default_factory=dict)
-    """What its create asked for."""
+    """The JSON body of the request that rented the machine; empty if it was not recorded."""
 
 
 class Metal(Protocol):

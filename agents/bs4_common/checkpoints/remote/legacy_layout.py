@@ -47,8 +47,8 @@ class SeedStep:
 @dataclass(frozen=True)
 class SeedRun:
     """A run that an older upload script saved in a bucket. `pointer` is the content of latest.json,
-    the file that names the newest step, or None if there is no such file. `config` is the entry of
-    config.toml, or None.
+    the file that names the newest step, or None if there is no such file. `config` describes the
+    file config.toml in the bucket (its name, size and hash), or is None if there is none.
     """
 
     steps: Sequence[SeedStep]

@@ -111,8 +111,8 @@ class RemoteSet:
 
     def as_dict(self) -> RemoteSetFields:
         """Return the step as a dictionary of JSON values, from which `from_dict` makes it again.
-        The agent saves it in its home, and the process that searches the object store answers with
-        it.
+        The agent saves it in its home directory, and the process that searches the object store
+        answers with it.
         """
         return {
             "step": self.step,

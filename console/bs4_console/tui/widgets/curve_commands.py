@@ -127,10 +127,10 @@ class CurveCommands:
         compared with it already, end that comparison. "none" and "off" end all comparisons. If
         there is no such run or attempt, a message says so.
 
-        An empty `args` always opens the `:` prompt for a choice, filled with the usual one, so that
-        Enter alone takes it: "none" if something is compared; otherwise the newest attempt of which
-        a later one did steps again; otherwise the first other run. If there is nothing to compare
-        with, a message says so.
+        An empty `args` opens the `:` prompt, in which a choice is filled in, so that Enter alone
+        takes it. The choice is "none" if something is compared already. Otherwise it is the newest
+        attempt some of whose steps were done again by a later attempt, or the first other run if
+        there is no such attempt. If there is no other run either, a message says so.
         """
         if args in ("none", "off"):
             self.compared = ()

@@ -32,9 +32,9 @@ EXACT_S = 0.002
 
 class MomentCommands(Beside):
     """The commands of the time cursor, which is the past moment that all screens show instead of
-    the present. A screen that shows that moment inherits from this class, which the top bar sees by
-    `shows_moment`. Such a screen may override `moment_start` (where the cursor is put first),
-    `move_by` (what one move is) and `moment_moved` (what is redrawn).
+    the present. A screen that shows that moment inherits from this class; its `shows_moment` tells
+    the top bar to show the moment too. Such a screen may override `moment_start` (where the cursor
+    is put first), `move_by` (what one move is) and `moment_moved` (what is redrawn).
     """
 
     shows_moment = True

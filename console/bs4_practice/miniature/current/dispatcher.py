@@ -74,8 +74,9 @@ class Dispatcher:
             self._arrived.put(groups.results.get())
 
     def fill(self, version: int) -> None:
-        """Begin as many groups as may be under way. `version` is the number of the policy that
-        generates them. Does nothing while `gate` is not set, and after `close`.
+        """Begin new groups until as many episodes are under way as are allowed. `version` is the
+        number of the policy that generates them. Does nothing while the event `gate` is not set
+        (the orchestrator clears it while it waits for a newer policy), or after `close`.
         """
         while (
             self.gate.is_set()

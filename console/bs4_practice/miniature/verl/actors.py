@@ -104,7 +104,9 @@ def note_death(logs: Path, role: str, cause: str) -> None:
 
 
 def cause_of_death(role: str) -> str | None:
-    """Return why Ray itself has ended the process with the role `role`, or None if it has not."""
+    """Return the text that `note_death` has saved for the process with the role `role`, such as
+    "worker-0": why Ray itself has ended that process. Return None if there is no such text.
+    """
     try:
         return (own_session() / "logs" / f"{role}.death").read_text()
     except FileNotFoundError:
