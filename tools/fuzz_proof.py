@@ -267,10 +267,14 @@ def found_after(defect: Defect, limit_s: float = LIMIT_S) -> float | None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Fuzz for the known defects that `arguments` names, or for all if it is empty, and print for
     each in how many seconds it was found. None takes the words of the command line. Return the exit
-    code: 0, or 1 if a defect was not found. Raises PlaceMoved if the code has changed at the place
-    of a defect.
+    code: 0, 1 if a defect was not found, or 2 if no defect has one of the names. Raises PlaceMoved
+    if the code has changed at the place of a defect.
     """
     wanted = sys.argv[1:] if arguments is None else list(arguments)
+    names = [defect.name for defect in DEFECTS]
+    if unknown := set(wanted).difference(names):
+        print(f"No defect is called {', '.join(sorted(unknown))}. There are: {', '.join(names)}.")
+        return 2
     missed = []
     for defect in DEFECTS:
         if wanted and defect.name not in wanted:

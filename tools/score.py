@@ -1,5 +1,5 @@
 """How well `diagnose` names what is wrong with labelled logs, per class: `python tools/score.py
-[DIRECTORY] [--verbose]`.
+[DIRECTORY]`.
 
 The directory holds labels.tsv (file, expected, also_acceptable, source, class, note; tab-separated)
 and the logs it names. The engine gets the text and the source, nothing else. A hit: `expected` is
