@@ -272,8 +272,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     wanted = sys.argv[1:] if arguments is None else list(arguments)
     names = [defect.name for defect in DEFECTS]
-    if unknown := set(wanted).difference(names):
-        print(f"No defect is called {', '.join(sorted(unknown))}. There are: {', '.join(names)}.")
+    if unknown := sorted(set(wanted).difference(names)):
+        print(f"There is no defect {unknown[0]}; choose from {', '.join(names)}.", file=sys.stderr)
         return 2
     missed = []
     for defect in DEFECTS:

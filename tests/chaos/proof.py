@@ -181,6 +181,9 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1, help="defects that are tried at a time")
     parser.add_argument("names", nargs="*", metavar="NAME")
     asked = parser.parse_args()
+    known = [defect.name for defect in DEFECTS]
+    if unknown := sorted(set(asked.names).difference(known)):
+        parser.error(f"there is no defect {unknown[0]}; choose from {', '.join(known)}")
     tried = [defect for defect in DEFECTS if not asked.names or defect.name in asked.names]
     alive = []
     with ThreadPoolExecutor(asked.jobs) as pool:
