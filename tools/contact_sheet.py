@@ -25,7 +25,11 @@ GAP = 16
 def pictures(
     scenes: Sequence[str], sizes: Sequence[str], themes: Sequence[str]
 ) -> dict[str, list[Path]]:
-    """{scene: its pictures by size, then theme}; everything where nothing is asked for."""
+    """Return {scene: paths of its pictures}. A scene is a screen that the snapshot tests draw,
+    perhaps in several sizes and themes. Only pictures of the given scenes, sizes and themes are
+    returned; an empty sequence means all. The pictures of a scene are sorted by the length of the
+    file name, then by the file name.
+    """
     found: dict[str, list[Path]] = {}
     for path in sorted(SNAPSHOTS.glob("*.svg"), key=lambda path: (len(path.name), path.name)):
         if (name := _NAME.fullmatch(path.name)) is None:
@@ -87,6 +91,10 @@ def underlined(svg: str) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
+    """Write a PNG with the pictures of each scene (a screen that the snapshot tests draw), or with
+    --together one PNG with all of them, and print the paths. Return 0, or 1 if the program
+    rsvg-convert is missing.
+    """
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("scenes", nargs="*")
     parser.add_argument(

@@ -86,8 +86,15 @@ def fuzz(
     root: Path = ROOT,
     environment: Mapping[str, str] | None = None,
 ) -> Outcome:
-    """Fuzz one target of the tree at `root` for `seconds`, or with `inputs` inputs if that is
-    earlier. Raises FuzzerFailed.
+    """Fuzz one target in a process of its own, and return how many inputs it tried and which of
+    them broke the target's contract. The process runs the code of the tree at `root`, with the
+    environment variables `environment` (None: those of this process). It ends after `seconds`, or
+    after `inputs` inputs if that is earlier (None: any number). `seed` is the seed of the random
+    inputs.
+
+    Inputs that break the contract are written to the folder `found` in `directory`, which is
+    emptied first. Raises FuzzerFailed if the process fails, or has not ended 120 seconds after its
+    time.
     """
     shutil.rmtree(directory / "found", ignore_errors=True)
     words = [target, str(seconds), str(directory), str(seed)]

@@ -35,7 +35,10 @@ _JSON = "agents/bs4_common/foreign_json.py"
 
 
 class PlaceMoved(Exception):
-    """The text that a defect replaces is not in its file exactly once."""
+    """Raised if a defect (an old bug that is put back into a copy of the tree) has no place there,
+    because the text that it replaces is not in its file exactly once. Also raised if Python would
+    not import our code from the copy.
+    """
 
 
 @dataclass(frozen=True)

@@ -192,7 +192,10 @@ def measure(paths: Iterator[Path], root: Path) -> list[Number]:
 
 
 def count_file(text: str, counts: Counts) -> None:
-    """Add what `text`, the source of one module, holds to `counts`."""
+    """Add to `counts` what is counted in `text`, the source of one module: its lines, the lines
+    that are too long, the comments `# fmt: skip`, and its statements with what makes them hard to
+    read.
+    """
     lines = text.splitlines()
     counts.lines += len(lines)
     counts.long_lines += sum(len(line) > LINE_MOST for line in lines)
@@ -266,7 +269,9 @@ def is_truth(node: ast.AST) -> bool:
 
 
 def is_comprehension(node: ast.AST) -> bool:
-    """Return True for a comprehension, and for what is written to avoid one."""
+    """Return True if `node` is a comprehension, a generator expression, or a call of `map` or
+    `filter`, which are often written in place of one.
+    """
     if isinstance(node, ast.Call):
         return isinstance(node.func, ast.Name) and node.func.id in ("map", "filter")
     return isinstance(node, COMPREHENSIONS)

@@ -44,7 +44,9 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def outdated(root: Path) -> dict[str, str]:
-    """Return the new text of each file below `root` that is not what it is made from."""
+    """Return {path below `root`: its new text} for each generated file that is missing or does not
+    have the text that `made` returns for it.
+    """
     stale = {}
     for name, text in made(root).items():
         path = root / name

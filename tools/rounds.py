@@ -36,6 +36,10 @@ def counts(report: Path) -> dict[str, int]:
 
 
 def main() -> int:
+    """Run the tests marked `rounds` with pytest, and add one line with the result to
+    benchmarks/results/rounds.ndjson. The words of the command line are passed to pytest. Return
+    pytest's exit code. If pytest wrote no report, no line is added and the code is never 0.
+    """
     words = sys.argv[1:]
     commit, changed = git("rev-parse", "--short", "HEAD"), bool(git("status", "--porcelain"))
     started = time.time()

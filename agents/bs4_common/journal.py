@@ -34,10 +34,10 @@ class Journal:
     continue after a restart of the agent.
 
     The argument `withheld` is a store for records with secrets. If it is given, secrets are
-    replaced in the lines that are written, and the store keeps what an action needs whole, because
-    an agent that starts again must carry them out. It keeps each as long as its line is in the
-    journal. Without it, records are written as they are. `prev` is computed from the lines as they
-    are written.
+    replaced in the lines that are written, and `prev` is computed from these lines. The store keeps
+    the whole record of such a line if an action may need the secrets, so that a restarted agent can
+    carry out the action. It keeps the record as long as the line is in the journal. Without
+    `withheld`, records are written as they are.
     """
 
     def __init__(self, stream: SegmentStream, withheld: Withheld | None = None) -> None:

@@ -126,7 +126,9 @@ class JournalRecord(SyncRecord, total=False):
     severity: Severity
     summary: str
     playbook: Any
-    """A text. An incident has None if no playbook repairs it."""
+    """The id of a playbook, as a text. In the record of a plan that is no playbook's, it is the
+    kind of the plan, such as "launch". An incident has None if no playbook repairs it.
+    """
     where: Where
     evidence: list[Evidence]
     coverage: list[str]

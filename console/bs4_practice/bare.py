@@ -85,7 +85,9 @@ def pack(root: Path, program: str) -> None:
 
 
 def packed(root: Path) -> str:
-    """Return the text of the shell script that is the uv in the wheel `root/stubs/uv.whl`."""
+    """Return the text of the shell script that stands in for the program uv in the wheel
+    `root/stubs/uv.whl`, which `pack` has written.
+    """
     with zipfile.ZipFile(root / "stubs" / "uv.whl") as wheel:
         return wheel.read("uv-0.9.18.data/scripts/uv").decode()
 

@@ -48,11 +48,11 @@ class Completed:
 
 @dataclass
 class PracticePod:
-    """A running practice pod. `host`, `port`, `user`, `key_path` and `known_host_key` are what an
-    SSH connection to it needs. `generation` is the trainer on it: "2026-01", "current" or "verl".
-    `home` is its home directory and `project` the directory in which runs are started. `pid` and
-    `start_ticks` (clock ticks since boot) identify the pod's main process, which is the SSH server
-    and the ancestor of all its processes. `log` is the file with the output of that process.
+    """A running practice pod (a simulated one). `host`, `port`, `user`, `key_path` and
+    `known_host_key` are what an SSH connection to it needs. `home` is its home directory and
+    `project` the directory in which runs are started. `pid` and `start_ticks` (clock ticks since
+    boot) identify the pod's main process, which is the SSH server and the ancestor of all its
+    processes. `log` is the file with the output of that process.
     """
 
     name: str
@@ -64,7 +64,7 @@ class PracticePod:
     known_host_key: str
     """The server's public key as in a known_hosts file: `ssh-ed25519 AAAA...`."""
     generation: str
-    """2026-01 or current."""
+    """The trainer on the pod: "2026-01" or "current" (two versions of prime-rl), or "verl"."""
     home: Path
     project: Path
     """`~/prime-rl`, where runs are started."""

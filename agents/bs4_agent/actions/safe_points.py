@@ -37,9 +37,11 @@ class SafePoints:
 
     @contextmanager
     def rest(self) -> Iterator[None]:
-        """Count this thread as outside a step for the `with` block, which must be inside a block of
-        `step`. A newer agent may take over during the block and then runs its code again, so the
-        code must change nothing. An empty block marks the point between two steps.
+        """Let a newer agent take over during the `with` block, which must be inside a block of
+        `step`. This thread counts as outside a step meanwhile. An agent that takes over runs the
+        code of the block again, so that code must change nothing. After `hold` was called, the end
+        of the block waits until `release` is called. An empty block marks the point between two
+        steps.
         """
         self._leave()
         try:

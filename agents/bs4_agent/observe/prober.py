@@ -36,8 +36,10 @@ _COUNTER = "vllm:generation_tokens_total"
 
 @dataclass(frozen=True)
 class Watched:
-    """A run whose inference server at `url` is probed. If `url` is "", no address is known now: the
-    server is not probed, and its last answers are kept, but no failure once the run makes steps.
+    """One attempt (a start) of a run whose inference server at `url` is probed. If `url` is "", its
+    address is not known now. The server is then not probed, and its last answers are kept; but
+    while the run makes steps, failures among these answers are forgotten.
+
     `quiet_s` is how many seconds ago the trainer or the orchestrator last finished a step. `pace_s`
     is how many seconds a step of the run takes (the median), or None if unknown.
     """

@@ -248,10 +248,13 @@ class AttemptMembers:
 
 
 class Membership:
-    """The members (processes) of all attempts of all runs. Thread-safe.
+    """The members (processes) of all attempts of all runs. An attempt is one start of a run.
+    Thread-safe.
 
-    A process becomes a member only because it descends from the root process of an attempt. A
-    foreign process with the same command line, title, session or environment never becomes one.
+    A process becomes a member because it descends from the root of an attempt, which is the process
+    with which the attempt began. In a container, the first process of an attempt is instead known
+    by a random word in its environment (see `containers.inside.claim`). The same command line,
+    title or session never makes a foreign process a member.
     """
 
     def __init__(self) -> None:
@@ -261,8 +264,8 @@ class Membership:
         self._self = _own_chain()
 
     def track(self, run: str, attempt: AttemptMembers) -> None:
-        """Add an attempt of the run with this name, so that its processes are watched from now on.
-        Do nothing if this attempt is watched already.
+        """Add an attempt (one start) of the run named `run`, so that its processes are watched from
+        now on. Do nothing if this attempt is watched already.
         """
         with self._lock:
             self._attempts.setdefault(run, {}).setdefault(attempt.number, attempt)
@@ -323,8 +326,10 @@ class Membership:
         return [member for member in self.members(run) if member.alive]
 
     def knows(self, identity: Identity) -> bool:
-        """Return True if this process is or was a member of any attempt of any run. Return True
-        also for the process from which an adopted attempt (one that was started by hand) was made.
+        """Return True if this process is or was a member of an attempt (one start of a run) of any
+        run. Of the members that have ended, only the last 256 of each attempt are remembered.
+        Return True also for the process from which an adopted attempt (one that was started by
+        hand) was made.
         """
         with self._lock:
             return any(attempt.knows(identity) for _, _, attempt in self._all())

@@ -41,8 +41,8 @@ GpuHolders = Callable[[str], Sequence[Member]]
 
 @dataclass(frozen=True)
 class StopStep:
-    """One stage of the stop of a run: the signal with the name `signal` (such as "SIGTERM") is sent
-    to the processes `targets`, and then up to `seconds` seconds are waited for them to end.
+    """One stage of the stop of a run. The signal with the name `signal` (such as "SIGTERM") is sent
+    to the processes `targets`. Then the stop waits up to `seconds` seconds for them to end.
     """
 
     signal: str

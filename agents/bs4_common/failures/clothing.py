@@ -102,8 +102,9 @@ class Clothing:
         return _unquoted(line) if self.quoted else line
 
     def block(self, data: bytes) -> bytes:
-        """Return the lines of `data` without what was put around each. The number of lines stays
-        the same.
+        """Return the lines in `data` as the logging program itself wrote them: without what another
+        program (a container engine, a collector) has put before or behind each line, and without
+        the escape sequences of a terminal. The number of lines stays the same.
         """
         if b"\x1b" in data:
             data = _plain(data)

@@ -113,7 +113,10 @@ class Literals(Generic[Key]):
         return rows
 
     def keys(self, text: str) -> set[Key]:
-        """Return the keys that have at least one literal in `text`, and all keys in `always`."""
+        """Return the keys whose regular expressions may match `text`. These are the keys with at
+        least one of their literals (fixed texts) in it, and all keys in `always`, which cannot be
+        ruled out by a literal.
+        """
         if self._text is None:
             self._text = re.compile(self.expression() or r"(?!)")
         found = set(self.always)
@@ -173,9 +176,10 @@ def beginnings(literals: Iterable[tuple[str, bool]]) -> frozenset[str]:
 
 
 def beginning(text: str, folded: bool, begins: frozenset[str]) -> int:
-    """Return the offset in the literal `text` at which a search for it begins: that of the rarest
-    of the characters in `begins` that it holds. `folded` is True if case is ignored. Raises
-    ValueError if the literal holds none of them.
+    """Return the offset in the literal (fixed text) `text` of the character at which a search for
+    it begins. Of the characters in `begins`, that is the one that is rarest in logs. Characters
+    with fewer than five others after them are left out, except the first. `folded` is True if case
+    is ignored. Raises ValueError if no character is left.
     """
     return min(
         (i for i in _starts(text) if text[i] in begins), key=lambda i: (_cost(text[i], folded), i)

@@ -76,18 +76,21 @@ WAIT_S = 30.0
 
 @dataclass
 class QuotedOutput:
-    """Decides which lines of a log are output of a model that the program prints, and which are
-    lines of the program itself. There is one object for each log. `announced` is the record after
-    which quoted text is expected, or None. `held` are lines that wait for the next header, each as
-    the arguments that `hold` got, and `since_m` is the time of the monotonic clock in seconds at
-    which the first of them was held.
+    """Decides which lines of one log are quoted text (output of a model that the program prints),
+    and which are lines of the program itself. A header is a line with a level. Lines without one
+    may belong to the text that the header above them has announced.
+
+    `announced` is the header, or the part of a printed sample, below which quoted text is expected,
+    or None. `held` are lines that wait until the next header shows what they are, each as the
+    arguments that `hold` got. `since_m` is when the first of them was held, in seconds of the
+    monotonic clock.
     """
 
     announced: LogLine | None = None
     record: LogLine | None = None
-    """The present header, if it reports no failure."""
+    """The last header, or None if its level is WARNING or higher, or its text has several lines."""
     line: int = 0
-    """The line number of the present header."""
+    """The line number of the last header, or of a part of a printed sample that came after it."""
     held: list[tuple[Any, ...]] = field(default_factory=list)
     since_m: float = 0.0
 

@@ -86,11 +86,14 @@ class Track:
         self._window: deque[Sighting] = deque(maxlen=signature.count)
 
     def step(self, matched: Collection[str], seen: Sighting, back: Back | None) -> None:
-        """Process one line of the log. `matched` has the roles of the signature's expressions that
-        the line matches, for example "pattern" (with its level, logger and conditions) or "near".
-        `seen` is the line. `back(expression, first, last)` returns the number of the last line from
-        `first` to `last` that matches, or None; it is None if all lines are fed, so that nothing
-        above has to be searched.
+        """Process one line of the log, `seen`, that matches an expression of the log signature.
+        `matched` has the roles of the expressions that it matches, such as "near". The role
+        "pattern" is among them only if the line also has the level and the logger that the
+        signature asks for, and meets its conditions.
+
+        `back(expression, first, last)` searches earlier lines: it returns the number of the last
+        line from `first` to `last` that matches, or None. `back` itself is None if this method gets
+        every matching line, so that no earlier line has to be searched.
         """
         line = seen.moment.line
         if self._pending:

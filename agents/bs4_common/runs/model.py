@@ -61,9 +61,9 @@ class Exit:
 
 @dataclass(frozen=True)
 class End:
-    """How an attempt ended, at the Unix time `t` in seconds. `code` is the launcher's exit code and
-    `signal` the number of the signal that ended the launcher; both are None if nothing recorded
-    them. `detail` is a sentence about the end.
+    """How an attempt (one start of a run) ended, at the Unix time `t` in seconds. `code` is the
+    launcher's exit code and `signal` the number of the signal that ended the launcher; both are
+    None if nothing recorded them. `detail` is a sentence about the end.
 
     `good` is True if the logs have the final lines that the trainer writes when training is
     complete. An exit code of 0 is not enough for that, except for an evaluation.

@@ -139,8 +139,9 @@ class RunLog:
 
     @property
     def events(self) -> list[LogEvent]:
-        """Return the last 40 events of each kind and side, all together in the order in which they
-        were read.
+        """Return the newest events (what lines of the logs report), in the order in which they were
+        read. Of each kind, such as "step", the last 40 of each side (a program of the run, such as
+        "trainer") are included.
         """
         entries = itertools.chain.from_iterable(self._events.values())
         return [event for _, event in sorted(entries, key=lambda entry: entry[0])]

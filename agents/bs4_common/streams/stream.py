@@ -25,8 +25,9 @@ class Piece:
 
 
 def opened(pieces: Iterable[Piece]) -> Iterator[tuple[Piece, int]]:
-    """Yield each piece with an open file descriptor of its file. The descriptor is closed when the
-    next piece is taken from this iterator. Pieces whose file is gone are skipped.
+    """Yield each piece (one file of a stream) with an open file descriptor of its file. The
+    descriptor is closed when the next piece is taken from this iterator. Pieces whose file is gone
+    are skipped.
     """
     for piece in pieces:
         fd = piece.open()

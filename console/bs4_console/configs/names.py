@@ -19,8 +19,10 @@ class Rename:
     """One key of a config that has different names in two versions of prime-rl.
 
     `old` is the key in prime-rl of January 2026. `new` is the key in the current prime-rl, or "" if
-    that has none. `moved` is True if the value itself stays as it is. `needed` is True if a config
-    without the key means something else. `note` is a remark for a person.
+    that has none. `moved` is True if only the name differs, so that the value can be taken over
+    unchanged. `needed` is True if a config from which the key is left out no longer means the same.
+    A migration to the current prime-rl that leaves it out then marks the new config as not usable.
+    `note` is a remark for a person.
     """
 
     old: str

@@ -24,7 +24,9 @@ class Stay:
 
     @property
     def cost(self) -> float | None:
-        """Return what the stay costs in US dollars, or None if the price is not known."""
+        """Return what the stay (the time of the run on the pod, pauses included) costs in US
+        dollars, or None if the price is not known.
+        """
         return eta.cost(self.price, self.until_t - self.began_t)
 
 

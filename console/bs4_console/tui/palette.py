@@ -63,8 +63,9 @@ class ConsoleCommands(Provider):
             yield DiscoveryHit(Content(self._line(text, about)), work, text=text)
 
     async def search(self, query: str) -> Hits:
-        """Yield the entries of the palette whose text, or a synonym of whose command, matches
-        `query`, what was typed, each with its score. A higher score is a better match.
+        """Yield each entry of the palette that matches `query`, which is what the person has typed,
+        with its score. A higher score is a better match. The entry of a command also matches by a
+        synonym of the command, with a lower score.
         """
         matcher = self.matcher(query)
         for text, about, command, args in self._offers():

@@ -75,7 +75,8 @@ class Fault:
 
 class Faults:
     """The rules (see Fault) by which the server fails. They can be used from several threads. At
-    most one rule applies to a call: the first that fits the call and still counts.
+    most one rule applies to a call: the first that fits the call, has let its `skip` calls through,
+    and has not yet failed `times` calls.
     """
 
     def __init__(self) -> None:

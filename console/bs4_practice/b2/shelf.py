@@ -154,7 +154,9 @@ class Shelf:
             return self._last_ms
 
     def put(self, version: Version) -> Version:
-        """Store `version`, in place of a version with the same id, and return it."""
+        """Store `version`, one version of a file, and return it. It replaces a version with the
+        same id.
+        """
         with self.lock:
             self._versions[version.id] = version
         return version

@@ -29,8 +29,8 @@ def _root() -> Path | None:
 
 
 def count() -> int:
-    """Return how many simulated GPUs the machine has, or 2 if it has none (BS4_MINIATURE_GPUS is
-    not set).
+    """Return the number of simulated GPUs. They are in the directory that the environment variable
+    BS4_MINIATURE_GPUS names. Return 2 if the variable is not set or empty.
     """
     root = _root()
     return len(list((root / "devices").iterdir())) if root else 2

@@ -80,7 +80,10 @@ class MergePlan:
 
     @property
     def hash(self) -> str:
-        """Return the hash of everything that the merge would do."""
+        """Return the SHA-256, in hexadecimal digits, of all that the merge or backup would do: its
+        request, its source, its target, its files and its commands. The hash by which a person
+        confirms the plan is made from it and from other facts about the run.
+        """
         return digest({self.prepared.kind: self._parameters()})
 
     def as_dict(self) -> dict[str, Any]:

@@ -403,7 +403,8 @@ class Restoring:
         )
 
     def placed(self, prepared: Prepared) -> bool:
-        """Return True if the method `here` returns True and the saved config, with which a launch
+        """Return True if the restored checkpoint step is complete in its final place, with nothing
+        left in the staging directory (see `here`), and the saved config, with which a launch
         continues the run, is in its final place too.
         """
         return self.here(prepared) and restore_place.beside(prepared.where)

@@ -14,8 +14,8 @@ class ArchiveLogs(Stepping):
     """
 
     def plan(self, context: Context, parameters: StepSettings) -> Planned:
-        """Return the planned step, which archives the logs of the run of `context`. No run makes it
-        unnecessary, and `parameters` is not used.
+        """Return the planned step, which archives the logs of the run of `context`. Every run gets
+        this step. `parameters` is not used.
         """
         return Planned(
             "archive_logs",

@@ -152,11 +152,12 @@ def selector_of(layout: RunLayout, resume: int | None) -> dict[str, Any]:
 
 
 def in_the_way(selector: Mapping[str, Any], kept: set[int]) -> list[Path]:
-    """Return the directories on the disk that must be gone before a start by the rule `selector`,
-    which `selector_of` returns. Those are the directories `step_N` in its `roots` with a number
-    above `above`, the directories in `wiped` that are not empty, and the directories `step_N` in
-    `broadcasts` (weights for the inference server). `kept` has the training steps with a complete
-    checkpoint; the weights of these steps stay if they are not above `above`.
+    """Return the directories on the disk that must be gone before a start. `selector` is the rule
+    that `selector_of` has returned for this start. It selects these directories:
+    - `step_N` in one of its `roots`, if N is above its number `above`
+    - `step_N` in its `broadcasts` (weights for the inference server), if N is not above `above` and
+      not in `kept`, the training steps with a complete checkpoint
+    - those in its `wiped` that are not empty
     """
     found = []
     for root in selector["roots"]:

@@ -169,7 +169,7 @@ def used_percent(path: Path) -> float:
 
 def seconds(text: Any) -> float:
     """Return a duration in seconds. A text like "90s", "10m" or "2h" is converted; a number is in
-    seconds already.
+    seconds already. Raises ValueError or KeyError for a text of another form.
     """
     if isinstance(text, (int, float)):
         return float(text)

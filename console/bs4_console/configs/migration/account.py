@@ -216,8 +216,8 @@ class Account:
         self._end(path, Fate(None, why=why, refuses=refuses))
 
     def note(self, path: Path, why: str) -> None:
-        """Add the remark `why` to the migration's report, about the old key at `path`, which is not
-        dropped. The new config is not changed.
+        """Add the remark `why` about the key at `path` in the old config to the migration's report.
+        This changes nothing else: the old value is not dropped, and the new config stays as it is.
         """
         self.notes.append(Named(path, why))
 

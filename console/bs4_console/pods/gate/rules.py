@@ -223,7 +223,7 @@ class Shape:
                 check_field(key, value, passes)
 
     def passes(self, record: object) -> bool:
-        """Return True if `check` accepts `record`."""
+        """Return True if `record` has this shape: the method `check` raises no error for it."""
         try:
             self.check(record)
         except RecordRefused:

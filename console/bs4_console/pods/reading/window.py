@@ -31,8 +31,8 @@ class ReadWindow:
         self._waited = False
 
     def wait(self) -> None:
-        """Note that the caller had to wait for the answer to a read. The size is increased only if
-        that has happened since it was computed last.
+        """Note that the caller had to wait for the answer to a read. The next computation of `size`
+        increases it only if this was noted after the last computation.
         """
         self._waited = True
 

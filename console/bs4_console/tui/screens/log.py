@@ -208,8 +208,9 @@ class FileScreen(LogScreen):
         return command.id != "source" and super().hints(command)
 
     def without(self, need: str) -> str:
-        """Return the sentence to show if a command lacks something that it needs. `need` says what,
-        for example "run". For a run or an incident the sentence says that a file belongs to no run.
+        """Return the sentence to show if a command cannot be used here because it lacks something.
+        `need` says what it lacks, for example "run". If that is a run or an incident, the sentence
+        says that this screen shows a file, which belongs to no run.
         """
         if need in ("run", "incident"):
             return "This is a file, and of no run."

@@ -114,8 +114,9 @@ def cause_of_death(role: str) -> str | None:
 
 
 def end_with_parent() -> None:
-    """Watch standard input in a thread, and end this process with exit code 1 when it closes, that
-    is, when the parent has ended. For processes that `start` has started as `watched`.
+    """Watch standard input in a thread, and end this process with exit code 1 when it closes. It
+    closes when the parent has ended, if the parent has started this process by `start` with
+    `watched`. Other processes must not call this.
     """
 
     def wait() -> None:
