@@ -95,8 +95,10 @@ def wall_second(value: Any) -> float | None:
 
 
 def number(value: Any) -> float | str | None:
-    """Return a JSON number in the form in which the agent's records hold it (see `recorded`), or
-    None if `value` is no number.
+    """Return a JSON number in the form in which the agent's records hold it. A finite number, also
+    an integer, becomes a float. NaN and infinities become the text "nan", "inf" or "-inf", and so
+    does an integer that is too large for a float ("inf" or "-inf"). Return None if `value` is no
+    number; True and False are none.
     """
     if not isinstance(value, (int, float)) or isinstance(value, bool):
         return None

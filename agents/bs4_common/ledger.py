@@ -81,7 +81,7 @@ class JournalRecord(SyncRecord, total=False):
     """
 
     m: float
-    """Seconds of the monotonic clock of the boot `b`."""
+    """Seconds of the monotonic clock of the machine's boot with the id `b`."""
     b: str
     """The id of the boot in which the record was made."""
     seq: int
@@ -106,7 +106,7 @@ class JournalRecord(SyncRecord, total=False):
     """The words that follow the config on the command line."""
     container: str
     runs: Sequence[TrackedRow]
-    """Where W&B shows the sides of the run."""
+    """Where W&B shows each side of the run (trainer or orchestrator)."""
     code: int | None
     """The exit code of the launcher, or None."""
     signal: int | None

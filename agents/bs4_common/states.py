@@ -56,7 +56,7 @@ Danger = Literal["none", "restart", "move", "kill", "command"]
 """The worst thing that a playbook's fix does."""
 
 Where = Literal["pod", "console"]
-"""The side that carries a playbook out."""
+"""The machine that carries a playbook out: the pod, or the one on which the console runs."""
 
 IncidentState = Literal["open", "cleared", "resolved"]
 """`cleared`: the signal went away by itself. `resolved`: a playbook's verification passed."""
@@ -138,7 +138,7 @@ Phase = Literal[
     "waiting",
     "weight sync",
 ]
-"""What one side of a run is doing."""
+"""What one side of a run (trainer or orchestrator) is doing."""
 
 Health = Literal["ok", "refused", "timeout", "reset", "http", "unknown"]
 """What an inference server answered to the last probe."""

@@ -207,7 +207,7 @@ class Telemetry(TypedDict, total=False):
     t: float
     """Wall seconds since 1970."""
     m: float
-    """Seconds of the monotonic clock of the boot `b`."""
+    """Seconds of the monotonic clock of the machine's boot with the id `b`."""
     b: str
     """The id of the boot."""
     gpus: Gpus
@@ -235,8 +235,8 @@ class StepRecord(TypedDict, total=False):
     t: float
     """Wall seconds since 1970 at which it was recorded."""
     m: float
-    """Seconds of the monotonic clock of the boot `b`: when it was recorded, or, in a history, when
-    the step ended.
+    """Seconds of the monotonic clock of the machine's boot with the id `b`: when it was recorded,
+    or, in a history, when the step ended.
     """
     b: str
     """The id of the boot."""

@@ -49,8 +49,9 @@ def refuse_lost(value: Any) -> None:
 class Withheld:
     """Keeps the whole records, with their secrets, of those lines of the journal (the agent's log)
     in which secrets were replaced. They are files of mode 0600 in the directory `directory`, each
-    named by the hash of the journal's line. The function `redacted` returns a copy of a JSON value
-    without its secrets, as the journal may have it.
+    named by the SHA-256 (in hex) of the line that the journal has in place of the record. The
+    function `redacted` returns a copy of a JSON value without its secrets, as the journal may have
+    it.
     """
 
     def __init__(self, directory: Path, redacted: Callable[[Any], Any]) -> None:
@@ -65,16 +66,19 @@ class Withheld:
 
     def keep(self, line_hash: str, record: JournalRecord) -> None:
         """Save the whole record `record`, with its secrets, in a file, if an action may need them
-        again. `line_hash` is the hash of the line that the journal (the agent's log) has in its
-        place. The file is on disk when this returns. Raises OSError if it cannot be written.
+        again. `line_hash` is the SHA-256, in hex, of the line that the journal (the agent's log)
+        has in its place. The file is on disk when this returns. Raises OSError if it cannot be
+        written.
         """
         if any(record.get(field) for field in _NEEDED):
             self._directory.mkdir(mode=0o700, exist_ok=True)
             write_json(self._directory / f"{line_hash}.json", record)
 
     def names(self) -> set[str]:
-        """Return the hashes of those lines of the journal (the agent's log) whose whole records,
-        with their secrets, are kept here.
+        """Return the hashes of all records that are kept here. The journal (the agent's log) has a
+        copy of each such record as a line, with a mark in place of each secret. The hash of a
+        record is the SHA-256 of that line, in hex. A record may still be kept here after its line
+        has left the journal.
         """
         if not self._directory.is_dir():
             return set()

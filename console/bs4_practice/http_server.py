@@ -8,8 +8,9 @@ from typing import Any
 
 
 class HttpServer(ThreadingHTTPServer):
-    """An HTTP server with a thread for each connection. It prints nothing about a client that has
-    hung up, which may be noticed long after the client's own work has ended.
+    """An HTTP server with a thread for each connection. It prints nothing if a request ends with an
+    OSError, which is what happens when the client has closed the connection. It prints every other
+    error of a request on standard error.
     """
 
     request_queue_size = 128

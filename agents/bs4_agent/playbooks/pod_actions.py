@@ -277,7 +277,9 @@ class Context:
     run: str
     action: str
     resume: int | None
-    """The newest step that was complete on every side when the plan was made, or None."""
+    """The newest step that was complete on every side (for prime-rl, trainer and orchestrator) when
+    the plan was made, or None.
+    """
     pause: Callable[[float], None] = time.sleep
     """Sleeps for a number of seconds; raises Cancelled if the action is to end. Every wait of a
     step uses it.

@@ -63,7 +63,8 @@ class ProbeFailed(AgentError):
 def health(url: str, timeout: float) -> Probe:
     """Request GET /health from the vLLM server at `url` and return the result. Status 200 proves
     that its API process is alive, but nothing about the engine that generates tokens. `timeout` is
-    in seconds. Raises Refused if `url` is not on this pod.
+    in seconds. A timeout and a refused or broken connection raise nothing; `error` of the result
+    names them. Raises Refused if `url` is no http:// address of this pod.
     """
     return _ask(url, "GET", "/health", None, time.monotonic(), timeout)[0]
 
@@ -71,7 +72,8 @@ def health(url: str, timeout: float) -> Probe:
 def one_token(url: str, timeout: float, model: str | None = None) -> Probe:
     """Let the vLLM server generate one token and return the result, which proves that its engine
     works. `timeout` in seconds covers everything, including the query for the model's name if
-    `model` is None. Raises Refused if `url` is not on this pod.
+    `model` is None. A timeout and a refused or broken connection raise nothing; `error` of the
+    result names them. Raises Refused if `url` is no http:// address of this pod.
     """
     start = time.monotonic()
     if model is None:

@@ -66,7 +66,7 @@ if TYPE_CHECKING:
         t: float
         """Wall seconds since 1970."""
         m: float
-        """Seconds of the monotonic clock of the boot `b`."""
+        """Seconds of the monotonic clock of the machine's boot with the id `b`."""
         b: str
 
 

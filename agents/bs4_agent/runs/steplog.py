@@ -1,5 +1,5 @@
-"""The record stream `steps/<run>`: each step of each side once, from log lines and from the
-trainer's metrics file, even if those are read twice.
+"""The record stream `steps/<run>`: each step of each side (trainer or orchestrator) once, from log
+lines and from the trainer's metrics file, even if those are read twice.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Finds the checkpoints of a run, which of them are complete on every side, and what is above a
-step.
+"""Finds the checkpoints of a run, which of them are complete on every side (for prime-rl, trainer
+and orchestrator), and what is above a step.
 
 Nothing in prime-rl checks that a checkpoint is complete: both generations resolve "latest" by the
 name of the directory. Here a checkpoint counts if the marker that its writer writes last is there,

@@ -43,9 +43,9 @@ def untracked(spec: LaunchSpec) -> tuple[tuple[str, ...], dict[str, str]]:
 
 
 def with_tracking(spec: LaunchSpec, wandb: Mapping[str, str]) -> LaunchSpec:
-    """Return a copy of `spec` that starts the run with the W&B ids in `wandb` ({side: id}), as
-    options or an environment variable, depending on the version of the trainer. An id that the
-    config or the options already set is left as it is.
+    """Return a copy of `spec` that starts the run with the W&B ids in `wandb` ({side: id}, with the
+    sides "trainer" and "orchestrator"), as options or an environment variable, depending on the
+    version of the trainer. An id that the config or the options already set is left as it is.
     """
     if not registry.get(spec.trainer).traits.ids_as_options:
         identity = next((wandb[side] for side in SIDES if wandb.get(side)), "")

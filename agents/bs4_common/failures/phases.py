@@ -1,5 +1,5 @@
-"""What each side of a run is doing, as far as its log lines show: its phase, since when, its last
-message, and the side that it waits for.
+"""What each side of a run (trainer or orchestrator) is doing, as far as its log lines show: its
+phase, since when, its last message, and the side that it waits for.
 
 Nothing here judges. Step numbers link the sides: the trainer's step N trains batch N of the
 orchestrator and gives policy N (policy N + 1 on 2026-01). A side that has what it needs is working.

@@ -95,8 +95,8 @@ def metric_evidence(run: RunFacts, side: str, step: int, text: str) -> Evidence:
 
 
 def step_evidence(run: RunFacts, side: str, text: str) -> Evidence:
-    """Return `text`, which describes recorded numbers of the steps of `side`, as evidence without
-    a place in a file.
+    """Return `text`, which describes recorded numbers of the steps of `side` ("trainer" or
+    "orchestrator"), as evidence without a place in a file.
     """
     return as_evidence(side, text, stream=f"steps/{run.name}")
 

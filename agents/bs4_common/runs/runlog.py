@@ -149,7 +149,8 @@ class RunLog:
     @property
     def errors(self) -> list[LogEvent]:
         """Return the events for log lines of level ERROR or CRITICAL to which no rule of the
-        trainer gives a more precise meaning. They are the newest 40 of each side, oldest first.
+        trainer gives a more precise meaning. They are the newest 40 of each side (a program of the
+        run, such as "trainer"), oldest first.
         """
         return [event for event in self.events if event.event.kind == "error"]
 

@@ -249,8 +249,8 @@ class SegmentStream:
         return rows
 
     def place_at(self, t: float) -> str | None:
-        """Return None always, whatever `t` is, because a stream of records keeps no list of its
-        sizes by time. Search such a stream by the times in its records instead.
+        """Return None always, whatever the time `t` is, because a stream of records keeps no list
+        of its sizes by time. Search such a stream by the times in its records instead.
         """
         return None
 

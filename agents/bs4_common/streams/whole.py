@@ -59,7 +59,9 @@ class WholeFile:
         return [self._piece()]
 
     def place_at(self, t: float) -> str | None:
-        """Return None always, whatever `t` is, because nobody records when a finished file grew."""
+        """Return None always, whatever the time `t` is, because nobody records when a finished file
+        grew.
+        """
         return None
 
     def close(self) -> None:

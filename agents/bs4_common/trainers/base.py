@@ -448,8 +448,9 @@ class Trainer(Protocol):
         """
 
     def resume_requested(self, spec: LaunchSpec) -> int | None:
-        """Return the step from which the run resumes by its spec, its command line and its config.
-        A negative number means the latest step, and None a fresh start.
+        """Return the step from which the run resumes. `spec.resume` is used if it is set. Else the
+        options of the command line and the config file say it, and the command line wins. A
+        negative number means the latest step, and None a fresh start.
         """
 
     def metrics_path(self, spec: LaunchSpec) -> Path | None:

@@ -296,8 +296,9 @@ class PrimeRl(PrimeRlTrainer):
         )
 
     def resume_requested(self, spec: LaunchSpec) -> int | None:
-        """Return the step from which the run resumes by its spec, its options and its config. -1
-        means the latest step, and None a fresh start.
+        """Return the step from which the run resumes. `spec.resume` is used if it is set. Else the
+        options of the command line and the config file say it, and the command line wins. -1 means
+        the latest step, and None a fresh start.
         """
         if spec.resume is not None:
             return spec.resume

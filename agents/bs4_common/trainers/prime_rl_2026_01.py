@@ -234,7 +234,8 @@ class PrimeRl2026_01(PrimeRlTrainer):  # noqa: N801  (the generation's name is i
         )
 
     def resume_requested(self, spec: LaunchSpec) -> int | None:
-        """Return the step from which the run resumes by its spec, its options and its config. A
+        """Return the step from which the run resumes. `spec.resume` is used if it is set. Else the
+        options of the command line and the config file say it, and the command line wins. A
         negative number means the latest step, and None a fresh start.
         """
         if spec.resume is not None:

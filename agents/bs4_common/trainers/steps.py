@@ -1,5 +1,5 @@
-"""Make steps records from log lines of both sides and, if the generation writes one, from its
-metrics file.
+"""Make steps records from log lines of both sides (trainer and orchestrator) and, if the generation
+writes one, from its metrics file.
 """
 
 from __future__ import annotations
@@ -82,11 +82,13 @@ class _Known:
 class StepReader:
     """Reads the logs and the metrics file of one run line by line, and makes from them the records
     of the stream steps/<run>, from which consoles read the run's training steps. The program that
-    writes a record adds its time (`t`, `m`, `b`).
+    writes a record to the stream adds the time of writing: `t` (Unix time in seconds), `m` (seconds
+    of the monotonic clock) and `b` (the id of the machine's boot).
 
-    A training step may give more than one record. A later one for the same attempt, side and step
-    replaces the earlier: it is from a lower rank, or has better numbers from the metrics file.
-    Numbers that were recorded already make no record.
+    The `side` of a record is the program whose step it is ("trainer" or "orchestrator"), or
+    "eval:NAME" for a validation. A training step may give more than one record. A later one for the
+    same attempt, side and step replaces the earlier: it is from a lower rank, or has better numbers
+    from the metrics file. Numbers that were recorded already make no record.
     """
 
     def __init__(self, trainer: Trainer, run: str, *, tz: int | None = None) -> None:
@@ -206,8 +208,8 @@ class StepReader:
 
 def records_of(event: Event) -> list[StepRecord]:
     """Return the step records in an event of kind step or eval, each with `side`, `step` and its
-    numbers. There is one for each side of which the line has numbers, and one, with the side
-    `eval:NAME`, for each validation.
+    numbers. There is one for each side ("trainer" or "orchestrator") of which the line has numbers,
+    and one, with the side `eval:NAME`, for each validation.
     """
     points: list[StepRecord] = []
     if event.step is None:

@@ -126,8 +126,8 @@ def bash(found: list[Node]) -> str:
 
 
 def zsh(found: list[Node]) -> str:
-    """Return the completion script for zsh, which shows each word's help beside the word. `found`
-    has the Node of every parser.
+    """Return the completion script for zsh. It shows the help of each subcommand and option beside
+    its name. `found` has the Node of every parser.
     """
     lines = [
         "#compdef bs4-console",
@@ -174,8 +174,9 @@ def _valued(found: list[Node]) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def fish(found: list[Node]) -> str:
-    """Return the completion script for fish: one `complete` line for each word and each option.
-    `found` has the Node of every parser.
+    """Return the completion script for fish. It has one `complete` line for each subcommand, for
+    each fixed value of a positional argument, and for each option. `found` has the Node of every
+    parser.
     """
     lines = ["complete -c bs4-console -f"]
     for node in found:

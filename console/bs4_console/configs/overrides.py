@@ -66,9 +66,9 @@ class Overlaid:
 
 
 def overlay(view: View) -> Overlaid | None:
-    """Return the config `view` with the options of its launch command (`Given.launch`) written into
-    it. Return None if no launch command is given, or if the command has no option that changes the
-    config.
+    """Return the config `view` with the options of its launch command (`view.given.launch`) written
+    into it. Return None if no launch command is given, or if the command has no option that changes
+    the config.
     """
     arguments = arguments_of(view.given.launch)
     if arguments is None or not (arguments.nested or arguments.options):

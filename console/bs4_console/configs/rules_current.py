@@ -395,7 +395,9 @@ def sides_with(view: View, key: str) -> list[str]:
 
 
 def _checkpoints(view: View) -> Iterator[Finding]:
-    """Yield a finding if only one side saves checkpoints, or both at different intervals."""
+    """Yield a finding if only one of trainer and orchestrator saves checkpoints, or both at
+    different intervals.
+    """
     sides = sides_with(view, "ckpt")
     if not view.is_table("ckpt") and len(sides) == 1:
         yield refuse(

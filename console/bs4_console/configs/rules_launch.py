@@ -46,9 +46,9 @@ _HEADER = {
 @dataclass
 class Launch:
     """One launch command. It is either in a comment of the config or was given besides the config
-    (`Given.launch`). `line` is its 1-based line in the config, or 1 if it was given, and `text` the
-    whole command. `flags` maps each option, without its dashes, to its value ("" if it has none).
-    `environment` maps each variable that the command sets to its value.
+    (the field `launch` of `View.given`). `line` is its 1-based line in the config, or 1 if it was
+    given, and `text` the whole command. `flags` maps each option, without its dashes, to its value
+    ("" if it has none). `environment` maps each variable that the command sets to its value.
     """
 
     line: int
@@ -66,8 +66,8 @@ class Launch:
 
 def launches(view: View) -> list[Launch]:
     """Return the launch commands in the config's comments, with continued lines joined, and the
-    command that was given besides the config (`Given.launch`), whose line counts as 1. The list is
-    empty if there are none.
+    command that was given besides the config (`view.given.launch`), whose line counts as 1. The
+    list is empty if there are none.
     """
     found = []
     if view.given.launch:
@@ -123,8 +123,10 @@ def header(view: View) -> dict[str, tuple[str, int]]:
 
 
 def check(view: View) -> Iterator[Finding]:
-    """Yield the findings of every rule in this module: about the launch commands of a config for a
-    whole training, and about what `Given` says besides the config.
+    """Yield the findings of every rule in this module, for the config of a whole training. The
+    rules judge the launch commands in the config's comments, and what the caller of lint knows
+    besides the config. That is in `view.given`, an object of the class `Given`: for example the
+    launch command and the run's directory, which `config lint` takes from its options.
     """
     commands = launches(view)
     yield from spelling(view)
@@ -273,10 +275,10 @@ def _checkpoints(view: View, root: File) -> list[Checkpoint]:
 
 
 def run_directory(view: View, commands: list[Launch]) -> Iterator[Finding]:
-    """Yield findings about the files in the run's directory (`Given.run_dir`). One is about files
-    there that prevent a start without resume. The others are about the training step to resume
-    from, which the config or `commands` name: its checkpoint is missing, is not complete for both
-    trainer and orchestrator, or is older than other checkpoints there. Yield nothing if the
+    """Yield findings about the files in the run's directory (`view.given.run_dir`). One is about
+    files there that prevent a start without resume. The others are about the training step to
+    resume from, which the config or `commands` name: its checkpoint is missing, is not complete for
+    both trainer and orchestrator, or is older than other checkpoints there. Yield nothing if the
     directory is not given.
     """
     root = view.given.run_dir
@@ -359,9 +361,9 @@ def _resumable(
 
 def records(view: View) -> Iterator[Finding]:
     """Yield a finding if the config differs from what the file of recorded versions
-    (`Given.registry`) has about it: in its values, in the version that it states, or in the version
-    on which it is based. Yield one if the environment version that its comments state is not the
-    installed one (`Given.env_version`). What is not given is not compared.
+    (`view.given.registry`) has about it: in its values, in the version that it states, or in the
+    version on which it is based. Yield one if the environment version that its comments state is
+    not the installed one (`view.given.env_version`). What is not given is not compared.
     """
     said = header(view)
     if view.given.registry is not None:
@@ -417,10 +419,11 @@ def _registry(view: View, said: dict[str, tuple[str, int]], registry: File) -> I
 
 
 def others(view: View) -> Iterator[Finding]:
-    """Yield a finding for each environment that is not installed, by the list `Given.installed`.
-    Yield one if a run is running in the same output_dir (`Given.running`), and one for each name of
-    a W&B run or an adapter that another config (`Given.beside`) has too. Raises UsageError if one
-    of those configs is not TOML or cannot be read.
+    """Yield a finding for each environment that is not installed, by the list
+    `view.given.installed`. Yield one if a run is running in the same output_dir
+    (`view.given.running`), and one for each name of a W&B run or an adapter that another config
+    (`view.given.beside`) has too. Raises UsageError if one of those configs is not TOML or cannot
+    be read.
     """
     yield from _installed(view)
     output = str(view.get("output_dir"))

@@ -122,7 +122,7 @@ def answer_places(view: View) -> list[tuple[str, Any]]:
 def context(view: View) -> tuple[str, float | None]:
     """Return (name, tokens) of the limit on prompt and answer together in the inference server:
     max_model_len, or else the context of the model, which counts where that is not set. `tokens` is
-    None if neither the config nor `Given.context` says it.
+    None if neither the config nor `view.given.context` says it.
     """
     place = "inference.vllm.max_model_len"
     if january(view):
@@ -134,8 +134,8 @@ def context(view: View) -> tuple[str, float | None]:
 
 def answer_length(view: View) -> Iterator[Finding]:
     """Yield a finding for each limit on the length of training answers that is too high. All
-    lengths are in tokens. The length of a prompt is `Given.prompt_tokens`, which the person who
-    checks the config states, or else the usual one, USUAL_PROMPT.
+    lengths are in tokens. The length of a prompt is `view.given.prompt_tokens`, which the person
+    who checks the config states, or else the usual one, USUAL_PROMPT.
 
     A limit is too high if answer and prompt together are more than the inference server accepts, or
     if the answer alone is more than the orchestrator's sequence length. If it is not known how many

@@ -22,7 +22,8 @@ USUAL_PROMPT = 1500
 @dataclass(frozen=True, kw_only=True)
 class Given:
     """What is known besides a config when lint checks it. By default nothing is, and the config
-    alone is judged.
+    alone is judged. The caller of lint fills it in, such as the command `config lint` from its
+    options.
 
     `launch` is the launch command. `gpus` is the pod's number of GPUs, `prompt_tokens` the longest
     prompt's length in tokens, and `context` how many tokens the model takes. `run_dir` is the run's

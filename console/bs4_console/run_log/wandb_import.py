@@ -24,9 +24,11 @@ _OFFLINE = re.compile(r"offline-run-\d{8}_\d{6}-(?P<id>[A-Za-z0-9_-]+)")
 
 @dataclass(frozen=True)
 class OfflineRun:
-    """A W&B run that was recorded without a network. `path` is its directory, `bytes` the size of
-    its record file, or None on a pod, and `synced` is True if it was uploaded before. `argv` is the
-    command, as a list of words, that uploads it to W&B.
+    """A W&B run that was recorded without a network, on this machine or on a pod. `path` is its
+    directory on the machine that has it. `bytes` is the size of its record file. It is None for a
+    run on a pod, because the agent only lists names there. `synced` is True if the run was uploaded
+    before. `argv` is the command, as a list of words, that uploads it to W&B if it is run on this
+    machine. For a run on another machine, the command opens a shell there.
     """
 
     id: str

@@ -122,7 +122,8 @@ class Recipe:
         """Return the recipe as the dictionary that is sent to the agent. Of `credentials` it has
         only the names, because the pod's journal (the agent's log of actions and incidents) keeps
         the dictionary. Raises UsageError if configs/stacks.toml has no entry for the trainer, or if
-        `uv` names no hash. Raises ConsoleError if the installation is incomplete.
+        `uv` names no hash. Raises ConsoleError if this installation of bs4-console has no directory
+        configs.
         """
         if self.trainer == CREDENTIALS:
             return {
@@ -150,8 +151,8 @@ class Recipe:
 
 
 def trainers() -> tuple[str, ...]:
-    """Return the names of the trainers that a pod can be set up for. Raises ConsoleError if the
-    installation is incomplete.
+    """Return the names of the trainers that a pod can be set up for. Raises ConsoleError if this
+    installation of bs4-console has no directory configs.
     """
     return tuple(stacks())
 
@@ -183,8 +184,10 @@ def left_out(vllm: str) -> dict[str, str]:
 
 
 def stack_vllm(trainer: str) -> str:
-    """Return the version of vLLM that a set-up for this trainer installs, such as "0.12.0". Raises
-    ConsoleError if the installation is incomplete.
+    """Return the version of vLLM that a set-up for the trainer with the id `trainer` installs, such
+    as "0.12.0". It is read from the shipped file configs/stacks.toml. Raises KeyError if that file
+    does not list the trainer, and ConsoleError if this installation of bs4-console has no directory
+    configs.
     """
     return stacks()[trainer]["vllm"]
 
@@ -264,7 +267,7 @@ def _uv() -> dict[str, dict[str, Archive]]:
 def stacks() -> Mapping[str, Stack]:
     """Return the versions of libraries that are known to work together, from the shipped file
     configs/stacks.toml, as one table for each trainer, by the trainer's id. Raises ConsoleError if
-    the installation is incomplete.
+    this installation of bs4-console has no directory configs.
     """
     return tomllib.loads((assets.find("configs") / "stacks.toml").read_text(encoding="utf-8"))
 

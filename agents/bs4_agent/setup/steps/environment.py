@@ -21,8 +21,10 @@ class Environments(Stepping):
     """
 
     def plan(self, context: SetupContext) -> Sequence[Planned]:
-        """Return one planned step for each training environment in the recipe. The list is empty if
-        there are none.
+        """Return one planned step for each training environment (a Python package that gives a
+        model its tasks) in the recipe. The step installs that package into the `.venv` of the
+        prime-rl checkout. Its `shown["done"]` is True if the package can be imported there already,
+        in the wanted version. The list is empty if the recipe has no training environments.
         """
         found = []
         for wanted in context.recipe.environments:

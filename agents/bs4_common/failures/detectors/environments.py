@@ -41,9 +41,9 @@ def env_version_drift(facts: Facts, run: RunFacts, parameters: Parameters) -> Fo
 
 def dataset_cache_partial(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
     """Return a list with one finding (the reported failure, with its evidence) if no side of the
-    run has made a step and an entry of its dataset cache was left half written, else an empty list.
-    Such an entry is not marked as complete, and nothing has been written to it for
-    `parameters["quiet_s"]` seconds (default 120).
+    run (trainer or orchestrator) has made a step and an entry of its dataset cache was left half
+    written, else an empty list. Such an entry is not marked as complete, and nothing has been
+    written to it for `parameters["quiet_s"]` seconds (default 120).
     """
     steps = run.trainer_side.steps or run.orchestrator_side.steps
     if run.environment is None or steps or quiet(run):

@@ -1,9 +1,9 @@
 """Detectors for where the time of a step goes, and for GPUs that are paid for and idle.
 
 The share of a step in which the trainer waits for rollouts is the trainer's own measurement if it
-writes one (metrics.jsonl of the current generation). Otherwise it comes from the two sides' step
-lines: the trainer works on step N from the moment at which it has both batch N and its step N - 1
-finished.
+writes one (metrics.jsonl of the current generation). Otherwise it comes from the step lines of the
+two sides (trainer and orchestrator): the trainer works on step N from the moment at which it has
+both batch N and its step N - 1 finished.
 """
 
 from __future__ import annotations

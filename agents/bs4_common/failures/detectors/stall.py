@@ -50,8 +50,8 @@ _GPUS = {TRAINER: ("rank", "trainer"), ORCHESTRATOR: ("inference", "engine", "wo
 
 @dataclass(frozen=True)
 class _Silent:
-    """A side that has been silent for longer than `limit_s` seconds. `stopped` is the side's
-    process if a signal has stopped it (SIGSTOP), or None.
+    """A side (trainer or orchestrator) that has been silent for longer than `limit_s` seconds.
+    `stopped` is the side's process if a signal has stopped it (SIGSTOP), or None.
     """
 
     activity: Activity

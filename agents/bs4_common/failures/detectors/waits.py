@@ -142,10 +142,10 @@ def _trainer_gone(run: RunFacts) -> bool:
 
 def nccl_startup_hang(facts: Facts, run: RunFacts, parameters: Parameters) -> Sequence[Finding]:
     """Return a list with one finding (the reported failure, with its evidence) if a running run
-    sends weights over NCCL, neither side has made a step, and the orchestrator's last sign of work
-    is the beginning of a weight transfer. Else return an empty list. The finding only becomes an
-    incident if it lasts for the playbook's hold time, because a transfer may take a while.
-    `parameters` is not used.
+    sends weights over NCCL, neither trainer nor orchestrator has made a step, and the
+    orchestrator's last sign of work is the beginning of a weight transfer. Else return an empty
+    list. The finding only becomes an incident if it lasts for the playbook's hold time, because a
+    transfer may take a while. `parameters` is not used.
     """
     if (
         run.state != "running"

@@ -171,7 +171,8 @@ class LogDetail(Question[None]):
 
 
 def part(data: bytes) -> str:
-    """Return `data`, the bytes of a part of a very long line, as text. The part may begin or end in
-    the middle of a character.
+    """Return `data`, the bytes of a part of a very long line, as text without secrets and control
+    characters. The part may begin or end in the middle of a character. The bytes of a character
+    that was cut are shown as one or more placeholders (U+FFFD).
     """
     return plain(clean(data), PAGE_BYTES)
