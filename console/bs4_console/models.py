@@ -156,7 +156,7 @@ class Remark:
 @functools.cache
 def registry() -> dict[str, Model]:
     """Return all models of configs/models.toml by their name, in the order of the file. Raises
-    ConsoleError if the installation is incomplete.
+    ConsoleError if a file of this console's own installation is missing.
     """
     with (find("configs") / "models.toml").open("rb") as handle:
         data = tomllib.load(handle)
@@ -168,8 +168,8 @@ def registry() -> dict[str, Model]:
 
 def get(name: str) -> Model | None:
     """Return the model with this name or hub id from configs/models.toml, or None if the file lists
-    no such model. Upper and lower case are not distinguished. Raises ConsoleError if the
-    installation is incomplete.
+    no such model. Upper and lower case are not distinguished. Raises ConsoleError if a file of this
+    console's own installation is missing.
     """
     wanted = name.lower()
     for m in registry().values():

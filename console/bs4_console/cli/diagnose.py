@@ -45,7 +45,7 @@ def run(options: argparse.Namespace) -> int:
     """Read the given logs, run directories and crash reports, print what is wrong in them with the
     evidence, and return the exit code: 1 if there are findings, else 0. Raises UsageError if a path
     cannot be read. Raises UnclearSource if a file is not text and no other path has a finding.
-    Raises ConsoleError if the installation is incomplete.
+    Raises ConsoleError if a file of this console's own installation is missing.
     """
     report = assuming([Path(p) for p in options.paths], options.source, options.trainer)
     if options.json:

@@ -54,7 +54,7 @@ def finding(
     `line` is the 1-based line in the config, and `message` a sentence that says what is wrong
     there. `edits` are changes of the config that are certain to repair it. With `fix` "" and
     `level` None, the fix and the level are those of the rule. Raises KeyError if there is no such
-    rule. Raises ConsoleError if the installation is incomplete.
+    rule. Raises ConsoleError if a file of this console's own installation is missing.
     """
     known = rules()[rule]
     return Finding(

@@ -60,7 +60,8 @@ def billions(model: str) -> float | None:
 @functools.cache
 def rendered() -> frozenset[str]:
     """Return the names of the models for which the current prime-rl has a renderer, the code that
-    turns messages into tokens. Raises ConsoleError if the installation is incomplete.
+    turns messages into tokens. Raises ConsoleError if a file of this console's own installation is
+    missing.
     """
     with (find("configs") / "renderers.toml").open("rb") as handle:
         return frozenset(tomllib.load(handle)["automatic"])

@@ -150,8 +150,8 @@ def load(generation: str, component: str = "rl") -> Schema:
     """Return the JSON schema of the config of one program of prime-rl. `generation` is the version:
     "prime-rl-2026-01", or "prime-rl" for the current one. `component` is the program: rl (the whole
     training), trainer, orchestrator, inference, sft or eval. The schema is the one that the
-    trainer's own class has printed, without titles and descriptions. Raises ConsoleError if the
-    installation is incomplete.
+    trainer's own class has printed, without titles and descriptions. Raises ConsoleError if a file
+    of this console's own installation is missing.
     """
     name = _FILES[generation] + (f"-{component}" if component in ("sft", "eval") else "")
     file = find("configs") / "schemas" / f"{name}.json"

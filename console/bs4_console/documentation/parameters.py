@@ -57,7 +57,7 @@ def parameters() -> Mapping[str, tuple[Parameter, ...]]:
     """Return {dotted name: entries} for all parameters of the trainers' configs, in the order of
     the schemas. A name has several entries if it means something else in another trainer, another
     of its programs, or beside another value of the key `type` (see Parameter.when). Raises
-    ConsoleError if the installation is incomplete.
+    ConsoleError if a file of this console's own installation is missing.
     """
     found: dict[str, list[Parameter]] = {}
     for generation in GENERATIONS:

@@ -30,7 +30,8 @@ class Range(TypedDict, total=False):
 def ranges() -> dict[str, Range]:
     """Return the numbers from which a training counts as unhealthy, as tables by name, read from
     the shipped file health.toml. The detectors of failures compare with them. Raises UsageError if
-    the file cannot be read. Raises ConsoleError if the installation is incomplete.
+    the file cannot be read. Raises ConsoleError if a file of this console's own installation is
+    missing.
     """
     path = find("configs") / FILE
     try:

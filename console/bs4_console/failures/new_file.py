@@ -81,7 +81,7 @@ def create(playbooks: Path, identifier: str, family: str | None, title: str) -> 
 
     With `family` None, the family with whose name the id begins is used. Raises UsageError for an
     id that is not valid or is taken already, for a family that does not exist, and if `playbooks`
-    is not a directory. Raises ConsoleError if the installation is incomplete.
+    is not a directory. Raises ConsoleError if a file of this console's own installation is missing.
     """
     if not _ID.fullmatch(identifier):
         raise UsageError(

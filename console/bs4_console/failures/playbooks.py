@@ -96,8 +96,8 @@ def lint(
 
     With `need_cases`, it is also a problem if a playbook with log signatures (regular expressions
     by which it recognises its failure) has no test case that must match, none that must not match,
-    or one that must match and has no line for any of its patterns. Raises ConsoleError if the
-    installation is incomplete.
+    or one that must match and has no line for any of its patterns. Raises ConsoleError if a file of
+    this console's own installation is missing.
     """
     root = directory or find("playbooks")
     validator = jsonschema.Draft202012Validator(schema(root), format_checker=_formats())
@@ -135,8 +135,8 @@ def _formats() -> jsonschema.FormatChecker:
 def advice(identifier: str) -> tuple[str, ...]:
     """Return the lines of advice to a person from the shipped playbook (the description of a known
     failure) with the id `identifier`. The result is empty if that playbook has no advice, or if
-    there is no playbook with this id. No other playbook is read. Raises ConsoleError if the
-    installation is incomplete.
+    there is no playbook with this id. No other playbook is read. Raises ConsoleError if a file of
+    this console's own installation is missing.
     """
     path = None
     if _ID.fullmatch(identifier):
@@ -328,7 +328,8 @@ def _duplicates(root: Path, good: list[PlaybookFile]) -> Iterator[Problem]:
 def shipped() -> list[PlaybookFile]:
     """Return the shipped playbooks (descriptions of known failures and their repair) as their files
     have them, without those that are not valid. The result comes from a cache on this machine if no
-    file has changed since it was made. Raises ConsoleError if the installation is incomplete.
+    file has changed since it was made. Raises ConsoleError if a file of this console's own
+    installation is missing.
     """
     made = cached("whole", _inputs(find("playbooks")), lambda: json.dumps(lint()[0]).encode())
     found: list[PlaybookFile] = json.loads(made)

@@ -211,7 +211,7 @@ def within(checks: Sequence[Check], container: object) -> list[Check]:
 @functools.cache
 def playbooks() -> frozenset[str]:
     """Return the ids of all shipped playbooks. They are the ids of the failures, too. Raises
-    ConsoleError if the installation is incomplete.
+    ConsoleError if a file of this console's own installation is missing.
     """
     return frozenset(path.stem for path in find("playbooks").glob("*/*.yaml"))
 

@@ -363,7 +363,7 @@ class Sync:
 def excluded() -> list[str]:
     """Return the patterns, from configs/sync.toml, for the names of files and directories that are
     never sent to a pod as code. In a pattern, * and ? have the meaning that they have in a shell.
-    Raises ConsoleError if the installation is incomplete.
+    Raises ConsoleError if a file of this console's own installation is missing.
     """
     with (find("configs") / "sync.toml").open("rb") as handle:
         return list(map(str, tomllib.load(handle)["exclude"]))

@@ -109,7 +109,8 @@ def shipped() -> Bundle:
 def compiled_playbooks() -> bytes:
     """Validate every playbook (the description of a known failure and its repair) of this console
     and return them all as the bytes of playbooks.json, the file that the agent reads. Raises
-    UsageError if a playbook is not valid. Raises ConsoleError if the installation is incomplete.
+    UsageError if a playbook is not valid. Raises ConsoleError if a file of this console's own
+    installation is missing.
     """
     # Imported here, because an installed console reads the finished file and should not load the
     # YAML and schema code (0.1 s).

@@ -128,9 +128,9 @@ def start_large_file(request: Request) -> None:
 
 
 def finish_large_file(request: Request) -> None:
-    """Make a file of the parts of an unfinished large file, and answer with the description of the
-    file. Raises Refusal if there is no such unfinished file, if a part is missing, or if the SHA-1
-    of a part is not the one that the request gives.
+    """Carry out a client's call b2_finish_large_file: make a file of the parts in which it was
+    uploaded, and answer with its description. Raises Refusal if no such upload is under way, if a
+    part is missing, or if the SHA-1 of a part is not the one that the request gives.
     """
     asked, shelf = request.asked(), request.b2.shelf
     request.done(
@@ -139,7 +139,10 @@ def finish_large_file(request: Request) -> None:
 
 
 def cancel_large_file(request: Request) -> None:
-    """Delete an unfinished large file with its parts. Raises Refusal if there is no such file."""
+    """Carry out a client's call b2_cancel_large_file, as the practice store does: throw away the
+    upload of a large file, which is sent in parts, before its last part, with the parts that have
+    arrived. Raises Refusal if the upload that the request names is not under way.
+    """
     asked, shelf = request.asked(), request.b2.shelf
     found = shelf.get(asked["fileId"], "start")
     shelf.remove(found)

@@ -42,7 +42,7 @@ def load(playbook: str) -> PlaybookText | None:
     """Return the texts of the playbook with the id `playbook` among those that are shipped with
     this console. Return None if there is none of this id; the pod's agent may still know one,
     because it can be newer than this console or have playbooks of the user's own. Raises
-    ConsoleError if the installation is incomplete.
+    ConsoleError if a file of this console's own installation is missing.
     """
     if not _ID.fullmatch(playbook):
         return None
@@ -57,7 +57,8 @@ def load(playbook: str) -> PlaybookText | None:
 
 def ids() -> list[str]:
     """Return the ids of all playbooks (descriptions of known failures and their repair) that are
-    shipped with this console, sorted. Raises ConsoleError if the installation is incomplete.
+    shipped with this console, sorted. Raises ConsoleError if a file of this console's own
+    installation is missing.
     """
     return sorted(path.stem for path in find("playbooks").glob("*/*.yaml"))
 
