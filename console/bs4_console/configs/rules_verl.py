@@ -16,6 +16,7 @@ from typing import Any
 import yaml
 
 from bs4_common.trainers import verl_settings
+from bs4_console import nested_yaml
 from bs4_console.configs.catalog import finding
 from bs4_console.configs.document import BadToml, broken, parse, read_text
 from bs4_console.configs.families import known_bad, reads_pictures
@@ -98,10 +99,10 @@ def check(file: File, given: Given) -> list[Finding]:
         started = jobs(file, text, given.launch)
     except BadToml as error:
         return [broken(error)]
+    except nested_yaml.TooLarge as error:
+        return [_no_config(str(error))]
     except yaml.YAMLError as error:
         return [_bad_yaml(text, error)]
-    except RecursionError:
-        return [_no_config("It refers to itself, or is nested deeper than any config.")]
     except TypeError:
         return [_no_config("This is not a table of settings.")]
     if not started:
@@ -123,7 +124,7 @@ def check(file: File, given: Given) -> list[Finding]:
 def jobs(file: File, text: str, launch: str) -> list[Job]:
     """Return the trainings that a file starts. `text` is the file's text. `launch` is the launch
     command, whose words take precedence over the values in a TOML file, or "". Raises BadToml,
-    yaml.YAMLError, RecursionError or TypeError if the text cannot be read.
+    yaml.YAMLError or TypeError if the text cannot be read.
     """
     if file.suffix == ".toml":
         return [_toml(text, launch)]
@@ -158,9 +159,10 @@ def _bad_yaml(text: str, error: yaml.YAMLError) -> Finding:
 
 
 def _yaml(text: str) -> Job:
-    """Return the job of a YAML config. Raises YAMLError if the text is not valid, and TypeError if
-    it is no table.
+    """Return the job of a YAML config. Raises YAMLError if the text is not valid or too large, and
+    TypeError if it is no table.
     """
+    nested_yaml.check(text)
     root = yaml.compose(text, Loader=yaml.SafeLoader)
     if not isinstance(root, yaml.MappingNode):
         raise TypeError

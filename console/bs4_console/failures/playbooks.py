@@ -18,9 +18,10 @@ from bs4_common.failures import detectors, signatures
 from bs4_common.failures.compiled import canonical
 from bs4_common.failures.detectors import DETECTORS
 from bs4_common.trainers import registry
+from bs4_console import nested_yaml
 from bs4_console.assets import find
 from bs4_console.errors import UsageError
-from bs4_console.failures import completeness, nested_yaml, patterns
+from bs4_console.failures import completeness, patterns
 from bs4_console.failures.compiled_cache import cached
 from bs4_console.failures.completeness import missing_cases, missing_parts
 from bs4_console.failures.health import with_ranges

@@ -17,6 +17,10 @@ from tests.console.configs.bases import CURRENT, JANUARY
 
 OLD, NEW, VERL = "prime-rl-2026-01", "prime-rl", "verl"
 DIGITS = "9" * 5000
+#: Each line has two of the line before, so that the last stands for 2**40 values.
+DOUBLED = "a0: &a0 {x: 1}\n" + "".join(
+    f"a{n}: &a{n} {{x: *a{n - 1}, y: *a{n - 1}}}\n" for n in range(1, 41)
+)
 
 
 @pytest.mark.parametrize(
@@ -75,9 +79,10 @@ def test_named_files_that_are_none(tmp_path: Path) -> None:
         ("a: 1\nb: 2026-13-45\n", 2, "not what it looks like"),
         ("a: 1\nb: !!int x\n", 2, "not what it looks like"),
         ("a: 1\n\nb: !!python/object:os.system x\n", 3, "constructor"),
-        ("a: 1\nb: \x00\n", 2, "special characters"),
-        ("trainer: &x\n  a: *x\n", 1, "refers to itself"),
-        ("a: " + "[" * 3000 + "]" * 3000, 1, "nested deeper"),
+        ("a: 1\nb: \x00\n", 2, "characters are not allowed"),
+        ("trainer: &x\n  a: *x\n", 1, "stands inside the part that it repeats"),
+        ("a: " + "[" * 3000 + "]" * 3000, 1, "nests deeper than 64 levels"),
+        (DOUBLED, 1, "repeat so much"),
     ],
 )
 def test_yaml_that_is_none(tmp_path: Path, text: str, line: int, told: str) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from bs4_common.trainers import prime_rl_metrics, verl_metrics
+from bs4_console import nested_yaml
 from bs4_console.assets import find
 from bs4_console.cli.main import COMMANDS
 from bs4_console.configs.catalog import rules
@@ -17,7 +18,6 @@ from bs4_console.documentation.catalog import catalog
 from bs4_console.documentation.entry import Entry, words
 from bs4_console.documentation.passage import LONGEST, blocks, passage
 from bs4_console.documentation.search import MOST, Found, Index, search
-from bs4_console.failures import nested_yaml
 
 
 @pytest.fixture(scope="module")

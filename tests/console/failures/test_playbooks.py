@@ -14,8 +14,8 @@ import pytest
 import yaml
 
 from bs4_common.failures.compiled import Library
+from bs4_console import nested_yaml
 from bs4_console.errors import UsageError
-from bs4_console.failures import nested_yaml
 from bs4_console.failures.playbooks import compile_all, lint
 
 BASE: dict[str, Any] = {

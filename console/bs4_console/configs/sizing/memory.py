@@ -166,7 +166,7 @@ def estimate(file: File, trainer: str, gpu_gib: float, size: float | None = None
     if trainer == "verl":
         try:
             started = jobs(file, read_text(file), "")
-        except (BadToml, yaml.YAMLError, RecursionError, TypeError) as error:
+        except (BadToml, yaml.YAMLError, TypeError) as error:
             raise UsageError(f"{file} is no config of verl.", "Lint it.") from error
         if not started:
             raise UsageError(f"Nothing in {file} starts verl.", "Give a verl config or script.")

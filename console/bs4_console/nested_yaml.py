@@ -2,20 +2,22 @@
 
 libyaml's loader recurses in C: a text of 30,000 open brackets ends Python with a segmentation fault
 (PyYAML 6.0.3, measured). Its parser of events does not recurse, so depth is counted there first.
-Nine lines of aliases of aliases stand for 10**9 values, which the checks of a playbook would visit.
+Nine lines of aliases of aliases stand for 10**9 values, which checks would visit one by one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import yaml
 
-#: Levels. A playbook nests about eight deep.
+#: Levels. A playbook or a config nests about eight deep.
 NESTING_LIMIT = 64
-#: Values in a text, with those that an alias (`*name`) repeats. A playbook has a few hundred.
+#: Values in a text, with those that an alias (`*name`) repeats. A playbook or a config has a few
+#: hundred.
 VALUES_LIMIT = 100_000
+#: libyaml where it is installed, because it is ten times as fast.
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class TooLarge(yaml.YAMLError):
@@ -29,20 +31,19 @@ def load(text: str) -> Any:
     """Return the value that a YAML text stands for. Raises yaml.YAMLError if the text is not YAML,
     is nested deeper than NESTING_LIMIT (64) levels, or has more than VALUES_LIMIT (100,000) values
     once its aliases are replaced by what they repeat.
-
-    libyaml is used if it is installed, because it is ten times as fast.
     """
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    _check(yaml.parse(text, Loader=loader))
-    return yaml.load(text, Loader=loader)  # noqa: S506
+    check(text)
+    return yaml.load(text, Loader=_LOADER)  # noqa: S506
 
 
-def _check(events: Iterable[yaml.Event]) -> None:
-    """Raise TooLarge if the events are those of a text that is too large."""
+def check(text: str) -> None:
+    """Raise TooLarge if `text` is nested too deep or stands for too many values, and another
+    yaml.YAMLError if it is not YAML.
+    """
     values = 0
     named: dict[str | None, int] = {}
     open_parts: list[tuple[str | None, int]] = []
-    for event in events:
+    for event in yaml.parse(text, Loader=_LOADER):
         if isinstance(event, yaml.CollectionEndEvent):
             anchor, before = open_parts.pop()
             named[anchor] = values - before
