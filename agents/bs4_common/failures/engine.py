@@ -560,7 +560,9 @@ def _followed(cause: Cause, run: RunFacts | None) -> bool:
         return False
     if stop.ordered and cause.finding.attempt < run.attempt:
         return True
-    return cause.t is not None and cause.t > _UPTIMES and cause.t >= stop.t
+    if cause.t is None or stop.t is None:
+        return False
+    return cause.t > _UPTIMES and cause.t >= stop.t
 
 
 def _worth_telling(held: _Held, now_m: float) -> bool:

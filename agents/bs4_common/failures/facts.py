@@ -87,12 +87,13 @@ class Intent(TypedDict, total=False):
 @dataclass(frozen=True)
 class Stop:
     """The end of an attempt by a signal, as the logs of a finished run show it. `t` is when that
-    end began, by the times in the log lines, in seconds. `ordered` is True if somebody signalled
+    end began, by the times in the log lines, as a Unix time in seconds, or None if they show none.
+    `ordered` is True if somebody signalled
     the launcher. If it is False, the launcher may have ended the processes because one of them
     failed.
     """
 
-    t: float
+    t: float | None
     ordered: bool
 
 
