@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +70,7 @@ def _report_of(answer: Any) -> CheckpointReport:
     return found
 
 
-def _filled(row: Mapping[str, Any], kind: type) -> dict[str, Any]:
+def _filled(row: Any, kind: type) -> Any:
     """Return a row with None for each field that every row of its kind has and this one lacks."""
     return {**dict.fromkeys(sorted(kind.__required_keys__)), **row}  # type: ignore[attr-defined]
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeVar, overload
 
@@ -232,7 +232,9 @@ class LogPages:
                 if not isinstance(further, dict):
                     return answer
                 if op in ("search", "count", "sift"):
-                    _check_advance(stream, op, parameters, further["cursor"])
+                    begin = str(parameters.get("cursor", "start"))
+                    back = bool(parameters.get("backwards"))
+                    _check_advance(stream, op, begin, further["cursor"], backwards=back)
                     return answer
                 parameters |= further
         raise EndlessAnswer(stream, op, ceilings.PAGES)
@@ -300,12 +302,11 @@ class LogPages:
         await asyncio.sleep(RETRY_S)
 
 
-def _check_advance(stream: str, op: str, asked: Mapping[str, Any], further: str) -> None:
-    """Raise StandingAnswer if `further`, at which a search goes on, is not beyond the place at
-    which it was asked to begin, in its direction.
+def _check_advance(stream: str, op: str, begin: str, further: str, *, backwards: bool) -> None:
+    """Raise StandingAnswer if `further`, at which a search goes on, is not beyond the place `begin`
+    at which it was asked to begin, in its direction.
     """
-    begin = str(asked.get("cursor", "start"))
-    if asked.get("backwards"):
+    if backwards:
         advances = begin == "end" or split(further) < split(begin)
     else:
         advances = split(further) > split(begin)
