@@ -8,7 +8,9 @@ import signal
 from typing import Any
 
 import hypothesis
+import pytest
 
+from bs4_common.failures import engine
 from tests.support import pods as servers
 from tests.support.pods import pod, pods
 
@@ -23,6 +25,16 @@ hypothesis.settings.register_profile(
     suppress_health_check=[hypothesis.HealthCheck.too_slow],
 )
 hypothesis.settings.load_profile("same everywhere")
+
+
+@pytest.fixture(autouse=True)
+def loud_detectors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a detector that fails fail the test. The product only names it, and runs the others."""
+
+    def fail(detector: str, failure: str, run: str, times: int, error: Exception) -> None:
+        raise error
+
+    monkeypatch.setattr(engine, "Fault", fail)
 
 
 def pytest_configure() -> None:

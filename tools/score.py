@@ -91,9 +91,10 @@ def findings(
     facts = offline.as_facts(
         [offline.log_facts(io.BytesIO(data), "-", source, trainer, engine)], engine, idle_s or 0.0
     )
-    return [
-        t.finding for t in engine.evaluate(facts, complete=idle_s is None) if t.event == "opened"
-    ]
+    transitions = engine.evaluate(facts, complete=idle_s is None)
+    for fault in engine.faults:
+        raise fault.error
+    return [t.finding for t in transitions if t.event == "opened"]
 
 
 def score(directory: Path, library: list[Playbook]) -> dict[str, Tally]:

@@ -30,6 +30,9 @@ TELEMETRY_MEMORY, PACKED_MEMORY = 4 * MIB, 4 * MIB
 NAME_BYTES = 200
 STREAMS = 10_000
 PAGES = 1_000
+#: Answers to one search of a log. Each takes the pod up to 0.25 s, in which it reads at least some
+#: MB: a search of 100 GB with an expression takes some 20,000.
+SEARCH_ANSWERS = 50_000
 
 #: Requests to one pod that wait for their reply, and frames that wait to be sent to it. The screen
 #: needs some 20 of each.

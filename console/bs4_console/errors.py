@@ -246,6 +246,20 @@ class EndlessAnswer(ProtocolMismatch):
         )
 
 
+class StandingAnswer(ProtocolMismatch):
+    """Raised when the agent answers a search with a part, and the place at which the next part
+    would begin is not further on, so that the search would never end.
+    """
+
+    def __init__(self, stream: str, op: str, place: str) -> None:
+        """Name the query, and the place (a cursor) at which it stands still."""
+        super().__init__(
+            f"The query {op} of {stream} does not get on: the pod says that there is more, and "
+            f"stays at {place}.",
+            "Deploy the agent again.",
+        )
+
+
 class RemoteError(ConsoleError):
     """Raised when the pod's agent answered with an error. `type` is the agent's short name for it
     (see bs4_common.errors), such as "bad-cursor".

@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import datetime as dt
 import functools
-import json
 import re
 import tomllib
 import urllib.parse
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypedDict
 
+from bs4_common.foreign_json import loads
 from bs4_console.assets import find
 from bs4_console.errors import UsageError
 
@@ -373,7 +373,7 @@ def _fetch(address: str, token: str, timeout: float) -> HubFile:
             found += block
             if len(found) > _CONFIG_BYTES:
                 raise ValueError("no config.json is so large")
-    data = json.loads(found)
+    data = loads(bytes(found))
     if not isinstance(data, dict):
         raise ValueError("no object")  # noqa: TRY004 (the answer is wrong, not a type of ours)
     told: HubFile = data  # type: ignore[assignment]

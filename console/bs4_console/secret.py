@@ -44,7 +44,7 @@ def redactor() -> redaction.Redactor:
     process knows (see `know_environment`, `know_words` and `Secret`), and everything that has the
     form of a credential.
     """
-    return redaction.Redactor(_REGISTRY.replace)
+    return redaction.Redactor(_REGISTRY.replace, begun=_REGISTRY.begun)
 
 
 def redacted(text: str) -> str:

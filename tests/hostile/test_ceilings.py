@@ -36,6 +36,7 @@ from bs4_console.pods.mirror import Mirror
 from bs4_console.pods.reading.greeting import QUESTIONS
 from bs4_console.pods.session import PodSession
 from bs4_console.pods.state import PodState
+from bs4_console.setup import code_sync_answer
 from tests.console.pods.test_channel import greeting, pod
 from tests.console.pods.test_reports import HEAD, MEMBERS, archive
 
@@ -104,6 +105,8 @@ def test_the_agents_ceilings_are_those_of_the_table() -> None:
         f"| {ceilings.CONFIG_BYTES // KIB} KiB each, {ceilings.CONFIGS:,} |",
         f"| frames that wait to be sent | {ceilings.FRAMES} |",
         f"| answers to one seek | {ceilings.PAGES:,} |",
+        f"| answers to one search of a log | {ceilings.SEARCH_ANSWERS:,} |",
+        f"| files that a pod lists for `sync` | {code_sync_answer.FILES:,} |",
     ):
         assert row in table
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import threading
 import time
+import traceback
 from collections import deque
 
 from bs4_agent.actions.submit import Actions
@@ -13,7 +14,7 @@ from bs4_agent.book import Book
 from bs4_agent.observe.alarm import Alarm
 from bs4_agent.pod import Pod
 from bs4_common.errors import SpoolFull
-from bs4_common.failures.engine import Engine, transition_fields
+from bs4_common.failures.engine import Engine, Fault, transition_fields
 from bs4_common.failures.evidence import Place, evidence_of
 from bs4_common.failures.facts import Finding
 from bs4_common.identity import Identity
@@ -51,6 +52,7 @@ class Watcher:
         self._alarm = Alarm()
         self._untold: deque[JournalRecord] = deque()
         """The changes of incidents that are not in the journal yet, oldest first."""
+        self._told_faults: set[tuple[str, str, str, str]] = set()
         for view in book.ledger.open_incidents():
             known = Finding(
                 failure=view.failure,
@@ -138,8 +140,12 @@ class Watcher:
         facts = self._pod.collect_facts()
         with self._lock:
             transitions = self._engine.evaluate(facts)
+            faults = self._engine.faults
+        for fault in faults:
+            self._tell(fault)
+        coverage = [*facts.coverage, *(fault.phrase for fault in faults)]
         for transition in transitions:
-            self._keep(transition_fields(transition, facts.coverage))
+            self._keep(transition_fields(transition, coverage))
         while self._untold:
             fields = self._untold.popleft()
             try:
@@ -151,6 +157,16 @@ class Watcher:
                 self._actions.recoveries.opened(
                     fields["incident"], fields["run"], fields["playbook"]
                 )
+
+    def _tell(self, fault: Fault) -> None:
+        """Journal that a detector fails on a run, and print where, once for each kind of error: the
+        same comes with each scan.
+        """
+        kind = fault.detector, fault.failure, fault.run, type(fault.error).__name__
+        if kind not in self._told_faults:
+            self._told_faults.add(kind)
+            traceback.print_exception(fault.error)
+            self._pod.fault(f"Not looked for: {fault.phrase}")
 
     def _keep(self, fields: JournalRecord) -> None:
         """Keep a change of an incident until it is in the journal. Of several updates that wait for

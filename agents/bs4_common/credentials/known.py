@@ -11,6 +11,8 @@ from collections.abc import Callable
 
 #: A shorter text is part of too many others to be replaced wherever it stands.
 _SHORTEST = 8
+#: A form of this kind is one word. The end of a text that may be its beginning is easily seen.
+_WORD = re.compile(r"[A-Za-z0-9_+/=.~-]+")
 
 
 class KnownValues:
@@ -23,6 +25,8 @@ class KnownValues:
         self._kind = kind
         self._forms: set[str] = set()
         self._pattern: re.Pattern[str] | None = None
+        self._phrases: tuple[str, ...] = ()
+        """Those of the forms that are not one word, because they have blanks, for example."""
         self._adding = threading.Lock()
         self.version = 0
         """It becomes larger whenever a value is added."""
@@ -43,6 +47,7 @@ class KnownValues:
             self._pattern = re.compile("|".join(map(re.escape, longest_first)))
             # A new set, because another thread may be looking through the old one.
             self._forms = forms
+            self._phrases = tuple(form for form in longest_first if not _WORD.fullmatch(form))
             self.version += 1
 
     def replace(self, text: str, instead: Callable[[str, str], str]) -> str:
@@ -53,6 +58,18 @@ class KnownValues:
         if self._pattern is None or not any(form in text for form in self._forms):
             return text
         return self._pattern.sub(lambda found: instead(found[0], self._kind), text)
+
+    def begun(self, text: str) -> int:
+        """Return how many characters at the end of `text` may be the beginning of a known value
+        that has blanks or other characters which no word has. The result is 0 if none may be.
+        """
+        most = 0
+        for form in self._phrases:
+            for size in range(min(len(form) - 1, len(text)), most, -1):
+                if text.endswith(form[:size]):
+                    most = size
+                    break
+        return most
 
 
 def _forms(value: str) -> set[str]:

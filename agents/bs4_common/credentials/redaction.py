@@ -111,7 +111,9 @@ class Redactor:
 
     `known(text, replace)` is a function that returns `text` with each value that is known to be
     secret replaced by `replace(value, kind)`, where `kind` says in words what the value is. None
-    means that no such values are known. With `same_length`, the text that replaces a secret has as
+    means that no such values are known. `begun(text)` returns how many characters at the end of
+    `text` may be the beginning of such a value; it is needed for values that are not one word, if a
+    text is shown early. With `same_length`, the text that replaces a secret has as
     many characters as the secret, so that offsets into the text stay right.
     """
 
@@ -120,8 +122,9 @@ class Redactor:
         known: Callable[[str, Callable[[str, str], str]], str] | None = None,
         *,
         same_length: bool = False,
+        begun: Callable[[str], int] = lambda text: 0,
     ) -> None:
-        self._known, self._same_length = known, same_length
+        self._known, self._same_length, self._begun = known, same_length, begun
         self._held = self._shown = ""
         self._lines_left = 0
 
@@ -131,7 +134,8 @@ class Redactor:
         ends.
 
         With `early`, the beginning of the last line (of a progress bar, for example) is returned
-        too, unless it has a word that may announce a secret. A word at its very end is held back.
+        too, unless it has a word that may announce a secret. A word at its very end is held back,
+        and so is what may be the beginning of a known value.
         """
         text = self._held + text
         end = text.rfind("\n") + 1
@@ -141,7 +145,8 @@ class Redactor:
             found = self._unshown(text[:end])
         self._held = text[end:]
         if early and not self._lines_left and not self._may_hold(self._held):
-            more = _MAY_GO_ON.sub("", self._held)[len(self._shown) :]
+            sure = len(self._held) - self._begun(self._held)
+            more = _MAY_GO_ON.sub("", self._held)[len(self._shown) : sure]
             self._shown += more
             found += more
         return found

@@ -65,6 +65,29 @@ class Transition:
     playbook: Playbook
 
 
+@dataclass(frozen=True)
+class Fault:
+    """A detector that has failed on the facts of one run, so that nobody knows whether the run has
+    the failure. `detector` is its name, `failure` the failure that it looks for, `times` how often
+    it has failed on this run so far, and `error` what it raised.
+    """
+
+    detector: str
+    failure: str
+    run: str
+    times: int
+    error: Exception
+
+    @property
+    def phrase(self) -> str:
+        """Return what was not looked for and why, as a phrase of one line in ASCII."""
+        why = f"{type(self.error).__name__}: {self.error}".encode("ascii", "backslashreplace")
+        often = f" {self.times} times by now" if self.times > 1 else ""
+        named = f"its detector {self.detector} failed{often} on {self.run or 'the logs'}"
+        text = " ".join(f"{self.failure} ({named}: {why.decode()}".split())
+        return f"{text[:_SUMMARY]})"
+
+
 def incident_id(item: Finding) -> str:
     """Return the id of the incident that a finding belongs to: a hash of run, attempt, failure and
     first evidence. Two programs that see the same cause compute the same id.
@@ -150,6 +173,10 @@ class Engine:
         self._unseen: frozenset[str] = frozenset()
         """The runs that the last scan, at `_looked_m`, could not look at."""
         self._looked_m: float | None = None
+        self.faults: Sequence[Fault] = ()
+        """The detectors that failed in the last `evaluate`. The others ran."""
+        self._failed: dict[tuple[str, str], int] = {}
+        """How often the detector of a failure has failed on a run, by (failure, run)."""
 
     def matcher(
         self, run: str, attempt: int, trainer: str, source: str, *, anchor: float | None = None
@@ -226,12 +253,16 @@ class Engine:
         For a run that could not be looked at (`facts.unseen`), no incident changes and no hold time
         goes on. What its logs show meanwhile is judged by the next scan that sees the run, because
         only its facts show whether it was stopped.
+
+        A detector that raises keeps no other one from running. It is listed in `faults`, and its
+        open incidents stay as they are.
         """
         self._stand_still(facts)
         self._drop_overtaken(facts)
         found: dict[str, Cause] = {}
         for cause in self._found(facts, complete):
             found.setdefault(incident_id(cause.finding), self._explained(cause))
+        found.update(self._unjudged(found, facts))
         found.update(self._reasons_of_ends(found, facts))
         found.update(self._seen_once(found, facts))
         return self._transitions(causes(found, facts), facts, complete)
@@ -262,6 +293,23 @@ class Engine:
                 item = replace(item, summary=matcher.raised.headline, evidence=evidence)
                 return replace(cause, finding=item)
         return cause
+
+    def _unjudged(self, found: Mapping[str, Cause], facts: Facts) -> dict[str, Cause]:
+        """Return the open incidents whose detector has failed in this scan, as they are. That it
+        did not find them says nothing.
+        """
+        blind = {(fault.failure, fault.run) for fault in self.faults}
+        if not blind:
+            return {}
+        newest = _overtaking(facts)
+        kept: dict[str, Cause] = {}
+        for key, held in self._held.items():
+            item = held.finding
+            if key in found or not held.fired or item.attempt < newest.get(item.run, 0):
+                continue
+            if (item.failure, item.run) in blind:
+                kept[key] = Cause(item, self._for[item.failure])
+        return kept
 
     def _reasons_of_ends(self, found: Mapping[str, Cause], facts: Facts) -> dict[str, Cause]:
         """Return the open incidents that stay as the reason why their attempt ended, until a later
@@ -300,6 +348,8 @@ class Engine:
         the logs report the same failure, the detector's evidence is added to the finding of the
         logs.
         """
+        faults: list[Fault] = []
+        self.faults = faults
         stopped = _stopped(facts)
         runs = {run.name: run for run in facts.runs}
         logged = {}
@@ -310,7 +360,7 @@ class Engine:
             if self._counts(cause, stopped) and not _followed(cause, runs.get(item.run)):
                 logged[item.run, item.attempt, item.failure] = cause
         for playbook in self._for.values():
-            for item in self._detect(playbook, facts):
+            for item in self._detect(playbook, facts, faults):
                 same = logged.get((item.run, item.attempt, item.failure))
                 if same is None:
                     yield Cause(item, playbook)
@@ -396,20 +446,30 @@ class Engine:
             read_m=min(reads, default=None),
         )
 
-    @staticmethod
-    def _detect(playbook: Playbook, facts: Facts) -> Iterator[Finding]:
+    def _detect(self, playbook: Playbook, facts: Facts, faults: list[Fault]) -> Iterator[Finding]:
         """Yield what the playbook's detector, if it has one, finds in all runs that the playbook
-        applies to. A finding without a role takes role and severity from the playbook.
+        applies to. A finding without a role takes role and severity from the playbook. If the
+        detector raises, that is appended to `faults`.
         """
         if playbook.detector is None:
             return
         detector, given = DETECTORS[playbook.detector], playbook.parameters
         for run in facts.runs:
-            if playbook.applies_to(run.spec.trainer):
-                for item in detector(facts, run, given):
-                    if item.role is None:
-                        item = replace(item, role=playbook.role, severity=playbook.severity)
-                    yield item
+            if not playbook.applies_to(run.spec.trainer):
+                continue
+            try:
+                items = list(detector(facts, run, given))
+            except Exception as error:  # noqa: BLE001
+                # Facts come from files and servers of others: what one detector does not expect
+                # there must not blind the others.
+                failed = playbook.id, run.name
+                self._failed[failed] = times = self._failed.get(failed, 0) + 1
+                faults.append(Fault(playbook.detector, *failed, times, error))
+                continue
+            for item in items:
+                if item.role is None:
+                    item = replace(item, role=playbook.role, severity=playbook.severity)
+                yield item
 
     def _drop_overtaken(self, facts: Facts) -> None:
         """Forget the logs of each attempt that a later attempt has overtaken by making steps."""
@@ -500,7 +560,9 @@ def _followed(cause: Cause, run: RunFacts | None) -> bool:
         return False
     if stop.ordered and cause.finding.attempt < run.attempt:
         return True
-    return cause.t is not None and cause.t > _UPTIMES and cause.t >= stop.t
+    if cause.t is None or stop.t is None:
+        return False
+    return cause.t > _UPTIMES and cause.t >= stop.t
 
 
 def _worth_telling(held: _Held, now_m: float) -> bool:

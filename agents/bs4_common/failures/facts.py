@@ -87,12 +87,12 @@ class Intent(TypedDict, total=False):
 @dataclass(frozen=True)
 class Stop:
     """The end of an attempt by a signal, as the logs of a finished run show it. `t` is when that
-    end began, as a Unix time in seconds that is computed from the times in the log lines, or 0.0 if
-    no time can be computed. `ordered` is True if the launcher itself got the signal. If it is
+    end began, as a Unix time in seconds that is computed from the times in the log lines, or None
+    if no time can be computed. `ordered` is True if the launcher itself got the signal. If it is
     False, the launcher may have ended the processes because one of them failed.
     """
 
-    t: float
+    t: float | None
     ordered: bool
 
 

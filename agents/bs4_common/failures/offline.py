@@ -27,6 +27,8 @@ from bs4_common.trainers.steps import records_of
 #: The trainer that parses a log of an unknown generation. It reads the lines of all generations.
 UNKNOWN = "prime-rl"
 ALL_COVERAGE = ("kernel log", "processes", "GPU memory", "inference server")
+#: Seconds. A smaller time is none, or counts from the boot.
+_UPTIMES = 1e8
 #: Logs that every run has. Those that are missing are part of the verdict.
 EXPECTED = ("launcher", "trainer", "orchestrator", "inference")
 
@@ -127,7 +129,8 @@ def _wandb_logs(directory: Path, layout: RunLayout) -> list[Loose]:
 
 def _stop(reads: Iterable[Read]) -> Stop | None:
     """Return when the launcher was signalled, or else when the orchestrator was, or None if neither
-    was. A server's message about its own end carries no time.
+    was. A server's message about its own end carries no time. A line that shows no valid time tells
+    that there was a stop and not when.
     """
     signalled, interrupted = [], []
     for event in chain.from_iterable(read.events for read in reads):
@@ -137,10 +140,13 @@ def _stop(reads: Iterable[Read]) -> Stop | None:
             signalled.append(event.m)
         elif event.event.side == "orchestrator":
             interrupted.append(event.m)
-    times = signalled or interrupted
-    if times:
-        return Stop(min(times), ordered=bool(signalled))
-    return None
+    if not signalled and not interrupted:
+        return None
+    # The orchestrator is interrupted after the launcher has its signal.
+    for times in (signalled, interrupted):
+        if known := [t for t in times if t > _UPTIMES]:
+            return Stop(min(known), ordered=bool(signalled))
+    return Stop(None, ordered=bool(signalled))
 
 
 def loose_facts(
@@ -273,7 +279,8 @@ def _facts(
         layout=layout,
         attempt=attempt,
         state="files",
-        started_m=min((event.m for event in events), default=ended or 0.0),
+        # An event whose line shows no time has 0.
+        started_m=min((event.m for event in events if event.m), default=ended or 0.0),
         started_t=started_t,
         trainer_side=_side(log, "trainer", reads),
         orchestrator_side=_side(log, "orchestrator", reads),
@@ -321,4 +328,6 @@ def as_facts(runs: Sequence[RunFacts], engine: Engine | None = None, idle_s: flo
     for source in expected if engine is not None and runs else ():
         if source not in known:
             coverage.append(f"{source} log (never seen)")
-    return Facts(now_m=now, now_t=now if now > 1e8 else time.time(), runs=runs, coverage=coverage)
+    return Facts(
+        now_m=now, now_t=now if now > _UPTIMES else time.time(), runs=runs, coverage=coverage
+    )

@@ -7,10 +7,19 @@ from pathlib import Path
 from typing import Any
 
 from bs4_common.checkpoints.best import best_first, worth
+from bs4_common.checkpoints.forecast import ForecastRow
 from bs4_common.checkpoints.orders import Order
-from bs4_common.checkpoints.report import CheckpointReport, CheckpointRow, OrderRow, report
+from bs4_common.checkpoints.report import (
+    CheckpointReport,
+    CheckpointRow,
+    GuardRow,
+    OrderRow,
+    PartRow,
+    report,
+)
 from bs4_common.failures.detectors.reporting import size as bytes_text
 from bs4_common.failures.offline import guess_trainer, spec_of
+from bs4_common.telemetry import DiskUsage
 from bs4_common.trainers import registry
 from bs4_console import ceilings
 from bs4_console.errors import UsageError
@@ -46,9 +55,24 @@ async def of_pod(asks: Asks, run: str) -> CheckpointReport:
 
 
 def _report_of(answer: Any) -> CheckpointReport:
-    """Return a pod's answer as a report. Its channel has checked it (pods/gate/replies.py)."""
-    report: CheckpointReport = answer
-    return report
+    """Return a pod's answer as a report. Its channel has checked it (pods/gate/replies.py). A field
+    that the pod has left out is None, as one that it does not know.
+    """
+    report: Any = _filled(answer, CheckpointReport)
+    report["checkpoints"] = [_filled(one, CheckpointRow) for one in report["checkpoints"]]
+    for one in report["checkpoints"]:
+        one["parts"] = [_filled(part, PartRow) for part in one["parts"]]
+    if report.get("guard"):
+        report["guard"] = _filled(report["guard"], GuardRow)
+    report["disk"] = _filled(report["disk"], DiskUsage)
+    report["forecast"] = _filled(report["forecast"], ForecastRow)
+    found: CheckpointReport = report
+    return found
+
+
+def _filled(row: Any, kind: type) -> Any:
+    """Return a row with None for each field that every row of its kind has and this one lacks."""
+    return {**dict.fromkeys(sorted(kind.__required_keys__)), **row}  # type: ignore[attr-defined]
 
 
 def of_directory(path: Path, trainer: str | None = None) -> list[CheckpointReport]:

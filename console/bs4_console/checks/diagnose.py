@@ -297,6 +297,7 @@ def diagnose(
             if transition.event == "opened":
                 findings.append(_finding(transition, subject))
         coverage += [*facts.coverage, *subject.unread]
+        coverage += [fault.phrase for fault in engine.faults]
         guessed |= subject.guessed
     findings.sort(key=lambda f: f["role"] != "root")
     return {

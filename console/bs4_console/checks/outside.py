@@ -115,7 +115,7 @@ async def observe(pod: PodState, api: WandbApi) -> Outside:
         rows += witness.rows
         if sight.coverage:
             coverage.append(f"{run.name}: {sight.coverage}")
-    incidents = _incidents(pod, rows) if rows and pod.link.up else []
+    incidents = _incidents(pod, rows, coverage) if rows and pod.link.up else []
     return Outside(sights, incidents, coverage)
 
 
@@ -157,14 +157,16 @@ def beside_the_pod(run: RunState, sight: Observation, now_t: float | None = None
     return ""
 
 
-def _incidents(pod: PodState, rows: Sequence[WandbRow]) -> list[IncidentRow]:
+def _incidents(pod: PodState, rows: Sequence[WandbRow], coverage: list[str]) -> list[IncidentRow]:
     """Return the incidents that the agent's engine finds in facts that only this machine knows.
-    Nothing is kept from earlier rounds: each round decides anew.
+    Nothing is kept from earlier rounds: each round decides anew. A failure that could not be looked
+    for is added to `coverage`, in words.
     """
     from bs4_common.failures.engine import Engine
 
     found: list[IncidentRow] = []
-    for transition in Engine(_playbooks(), live=False).evaluate(_facts(pod, rows), complete=True):
+    engine = Engine(_playbooks(), live=False)
+    for transition in engine.evaluate(_facts(pod, rows), complete=True):
         if transition.event == "opened":
             item, playbook = transition.finding, transition.playbook
             found.append(
@@ -177,6 +179,7 @@ def _incidents(pod: PodState, rows: Sequence[WandbRow]) -> list[IncidentRow]:
                     "playbook": None,
                 }
             )
+    coverage += [fault.phrase for fault in engine.faults]
     return found
 
 

@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol, TypeVar, overload
 
 from bs4_common.streams.cursor import Chunk
 from bs4_console import ceilings
-from bs4_console.errors import EndlessAnswer, LinkError, RemoteError
+from bs4_console.errors import EndlessAnswer, LinkError, RemoteError, StandingAnswer
 from bs4_console.logs.answers import Counted, Found, LineNumber, Sifted, Sought
 from bs4_console.logs.filter import LogFilter
 from bs4_console.logs.merge import rows_of
@@ -195,7 +195,8 @@ class LogPages:
             rows.append((source, generation, offset, line))
         if backwards:
             rows.reverse()
-        return rows, answer["cursor"], answer["next"] is None
+        further = answer["next"]
+        return rows, further["cursor"] if further else answer["cursor"], further is None
 
     @overload
     async def ask(self, stream: str, op: Seek, **parameters: Any) -> Sought: ...
@@ -219,15 +220,21 @@ class LogPages:
         agent answers only with the next query to send, because it has not found the place yet, that
         one is sent too, and the last answer is returned.
 
-        Raises RemoteError if the agent refuses the query, and EndlessAnswer if it answers with a
-        next query 1,000 times (ceilings.PAGES).
+        Raises RemoteError if the agent refuses the query, EndlessAnswer if it answers with a next
+        query 1,000 times (ceilings.PAGES), and StandingAnswer if a search would go on where it has
+        begun.
         """
         async with self._asking:
             for _ in range(ceilings.PAGES):
                 query = functools.partial(self._reader.query, stream, op, **parameters)
                 answer = await self._patiently(query)
                 further = answer.get("next")
-                if not isinstance(further, dict) or op in ("search", "count", "sift"):
+                if not isinstance(further, dict):
+                    return answer
+                if op in ("search", "count", "sift"):
+                    begin = str(parameters.get("cursor", "start"))
+                    back = bool(parameters.get("backwards"))
+                    _check_advance(stream, op, begin, further["cursor"], backwards=back)
                     return answer
                 parameters |= further
         raise EndlessAnswer(stream, op, ceilings.PAGES)
@@ -293,6 +300,18 @@ class LogPages:
             self.waiting = error.message
             self._changed()
         await asyncio.sleep(RETRY_S)
+
+
+def _check_advance(stream: str, op: str, begin: str, further: str, *, backwards: bool) -> None:
+    """Raise StandingAnswer if `further`, at which a search goes on, is not beyond the place `begin`
+    at which it was asked to begin, in its direction.
+    """
+    if backwards:
+        advances = begin == "end" or split(further) < split(begin)
+    else:
+        advances = split(further) > split(begin)
+    if not advances:
+        raise StandingAnswer(stream, op, further)
 
 
 def split(cursor: str) -> tuple[int, int]:

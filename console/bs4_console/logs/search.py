@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypedDict
 
+from bs4_console import ceilings
+from bs4_console.errors import EndlessAnswer
 from bs4_console.logs.filter import LogFilter, sought
 from bs4_console.logs.merge import DAY, HALF
 from bs4_console.logs.pages import LogPages, split
@@ -68,6 +70,8 @@ class LogSearch:
         """Let the pod count the matches in all streams, and write the number into `total`.
         Afterwards look for new lines every AGAIN_S (2) seconds and count their matches too, until
         this task is cancelled. The function `changed` is called after each answer of the pod.
+        Raises RemoteError if the agent refuses the query, and EndlessAnswer or StandingAnswer if it
+        does not come to an end.
         """
         cursors = dict.fromkeys(self._streams, "start")
         while True:
@@ -78,14 +82,18 @@ class LogSearch:
             await asyncio.sleep(AGAIN_S)
 
     async def _count(self, stream: str, cursor: str, changed: Callable[[], None]) -> str:
-        """Count the matches from `cursor` to the stream's end. Return the cursor of the end."""
-        while True:
+        """Count the matches from `cursor` to the stream's end. Return the cursor of the end. Raises
+        EndlessAnswer if it does not come.
+        """
+        for _ in range(ceilings.SEARCH_ANSWERS):
             answer = await self._pages.ask(stream, "count", cursor=cursor, **self.arguments)
             self.total += sum(stretch[3] for stretch in answer["stretches"])
-            cursor = answer["cursor"]
+            further = answer["next"]
+            cursor = further["cursor"] if further else answer["cursor"]
             changed()
-            if answer["next"] is None:
+            if further is None:
                 return cursor
+        raise EndlessAnswer(stream, "count", ceilings.SEARCH_ANSWERS)
 
     async def nearest(
         self, edges: Mapping[int, Place], clocks: Mapping[int, int | None], direction: int
@@ -97,6 +105,8 @@ class LogSearch:
         `edges` maps the number of each log to the place of its first or last line in the LogStore,
         on the side of `direction`. `clocks` maps the same number to that line's time of day in
         seconds since midnight (None if it has no clock). The function `edges_of` returns both.
+        Raises RemoteError if the agent refuses the query, and EndlessAnswer or StandingAnswer if it
+        does not come to an end.
         """
         nexts = (self._next(place, direction) for place in edges.values())
         found = [match for match in await asyncio.gather(*nexts) if match is not None]
@@ -110,17 +120,20 @@ class LogSearch:
         return min(found, key=distance, default=None)
 
     async def _next(self, edge: Place, direction: int) -> Match | None:
-        """Return the first match of one source beyond `edge` in a direction, or None."""
+        """Return the first match of one source beyond `edge` in a direction, or None. Raises
+        EndlessAnswer if the pod does not come to an end.
+        """
         source, generation, offset = edge
         stream, cursor = self._streams[source], f"{generation}:{offset}"
         here = cursor
-        while True:
+        for _ in range(ceilings.SEARCH_ANSWERS):
             hits, cursor, ended = await self._ask(stream, cursor, backwards=direction < 0)
             for place, text in hits:
                 if place != here:
                     return Match((source, *split(place)), clock_of(text.encode()))
             if ended:
                 return None
+        raise EndlessAnswer(stream, "search", ceilings.SEARCH_ANSWERS)
 
     async def _ask(
         self, stream: str, cursor: str, *, backwards: bool

@@ -5,12 +5,13 @@ request that spends money is sent exactly once.
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import httpx
 
+from bs4_common.foreign_json import loads
 from bs4_console.providers.errors import (
     BadAnswer,
     InDoubt,
@@ -40,6 +41,19 @@ _TEXT_CHARS = 200
 #: The fields in which the APIs say why they failed.
 _SAID = ("code", "error", "title", "message", "msg", "detail")
 _LATER = "Try again; `bs4-console provision list` shows what exists."
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """What the provider has answered: the HTTP status, the header Retry-After and the body."""
+
+    status: int
+    retry_after: str | None
+    content: bytes
+
+    @property
+    def is_success(self) -> bool:
+        return 200 <= self.status < 300
 
 
 class Api:
@@ -94,15 +108,15 @@ class Api:
         error. `body` is sent as JSON, and `params` are the query parameters of the URL. Return the
         JSON of the answer, None if the answer is empty, or the plain text of the answer if `text`
         is True. Raises a ProviderError that says what went wrong: BadAnswer if the answer is no
-        JSON.
+        JSON, is nested more than 64 levels deep or is larger than MOST_BYTES (16 MiB).
         """
         response = await self._send(method, path, body, params)
         if text:
-            return response.text
+            return response.content.decode("utf-8", "replace")
         if not response.content.strip():
             return None
         try:
-            return json.loads(response.content)
+            return loads(response.content)
         except ValueError:
             raise BadAnswer(
                 self.provider, f"the answer to {method} {path} is no JSON.", _LATER
@@ -150,7 +164,7 @@ class Api:
                 await asyncio.sleep(pause)
         return await work()
 
-    async def _send(self, method: str, path: str, body: Any, params: Any) -> httpx.Response:
+    async def _send(self, method: str, path: str, body: Any, params: Any) -> _Answer:
         headers = {"Accept": "application/json", **await self._authorize()}
         try:
             request = self._client.build_request(
@@ -162,7 +176,11 @@ class Api:
                 timeout=TIMEOUT,
             )
             async with asyncio.timeout(120):
-                response = await self._client.send(request, follow_redirects=False)
+                response = await self._client.send(request, stream=True, follow_redirects=False)
+                try:
+                    content = await beginning(response, MOST_BYTES + 1)
+                finally:
+                    await response.aclose()
         except (
             httpx.ConnectError,
             httpx.ConnectTimeout,
@@ -181,18 +199,19 @@ class Api:
                 f"no answer to {method} {path} ({self._clean(error)}).",
                 _LATER,
             ) from None
-        if len(response.content) > MOST_BYTES:
+        if len(content) > MOST_BYTES:
             raise BadAnswer(
                 self.provider,
                 f"the answer to {method} {path} is larger than {MOST_BYTES} bytes.",
                 _LATER,
             )
-        if not response.is_success:
-            raise self._failure(method, path, response)
-        return response
+        answer = _Answer(response.status_code, response.headers.get("Retry-After"), content)
+        if not answer.is_success:
+            raise self._failure(method, path, answer)
+        return answer
 
-    def _failure(self, method: str, path: str, response: httpx.Response) -> ProviderError:
-        status, said = response.status_code, self._said(response)
+    def _failure(self, method: str, path: str, response: _Answer) -> ProviderError:
+        status, said = response.status, self._said(response)
         what = f"{method} {path} was answered with {status}" + (f": {said}" if said else "") + "."
         if status == 401:
             return WrongKey(
@@ -216,7 +235,7 @@ class Api:
                 self.provider,
                 what,
                 "Wait, then try again.",
-                _seconds(response.headers.get("Retry-After")),
+                _seconds(response.retry_after),
             )
         if status >= 500:
             return ServerTrouble(self.provider, what, _LATER)
@@ -228,12 +247,12 @@ class Api:
             )
         return Refused(self.provider, what, "Change what is asked for, or take another offer.")
 
-    def _said(self, response: httpx.Response) -> str:
+    def _said(self, response: _Answer) -> str:
         """Return the provider's own words on one line, shortened and without any key. Return "" if
         the answer holds none.
         """
         try:
-            data = json.loads(response.content)
+            data = loads(response.content)
         except ValueError:
             return ""
         for part in (data, inside(data, "error")):
@@ -272,7 +291,7 @@ async def beginning(response: httpx.Response, most: int) -> bytes:
 
 def _is_object(content: bytes) -> bool:
     try:
-        return isinstance(json.loads(content), dict)
+        return isinstance(loads(content), dict)
     except ValueError:
         return False
 

@@ -9,13 +9,13 @@ script. Only the direct address is used, because the proxy carries no SFTP.
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Iterator
 from itertools import dropwhile, islice
 from typing import Any
 
 import httpx
 
+from bs4_common.foreign_json import loads
 from bs4_console.providers import gpus
 from bs4_console.providers.adapter import Adapter
 from bs4_console.providers.api import Api
@@ -232,7 +232,7 @@ def _log_line(event: str) -> str:
     if not event.startswith("data:"):
         return ""
     try:
-        data = json.loads(event[5:])
+        data = loads(event[5:])
     except ValueError:
         return ""
     if isinstance(data, dict):

@@ -18,14 +18,16 @@ import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, TypedDict, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from bs4_common.credentials.file_names import HEAD_BYTES, private_key, secret_name
 from bs4_console.assets import find
 from bs4_console.errors import ConsoleError, UsageError
 from bs4_console.pods import shell
+from bs4_console.pods.gate.rules import RecordRefused
 from bs4_console.pods.inventory import Pod
 from bs4_console.pods.port import Completed
+from bs4_console.setup.code_sync_answer import RemoteAnswer, parse
 from bs4_console.setup.code_sync_remote import SCRIPT
 
 #: Seconds. As in rsync's default, a file with the same size and time is the same file. The coarsest
@@ -165,27 +167,6 @@ class Sent:
     why: str = ""
 
 
-class RemoteAnswer(TypedDict, total=False):
-    """What the part of a code sync that runs on the pod answers to a question. It has `root` and
-    `store`, and those of the other fields that belong to the question.
-    """
-
-    root: str
-    """The target's path on the pod."""
-    store: str
-    """The directory beside the target in which the sync keeps its own files, such as the trash."""
-    files: Mapping[str, list[Any]]
-    """{path below the target: [bytes, Unix time of the last change in seconds, target of a link or
-    ""]}.
-    """
-    links: Sequence[str]
-    """The paths below the target that are symbolic links."""
-    archive: str
-    """The path on the pod to which the next archive of files is to be uploaded."""
-    moved: int
-    """The number of files that were moved to the trash."""
-
-
 @dataclass(kw_only=True)
 class Sync:
     """Sends a directory of code from this machine (`source`) to a directory on a pod (`target`). A
@@ -270,10 +251,10 @@ class Sync:
             )
         return Sent(how, len(plan.send), plan.bytes, moved, why)
 
-    async def _ask(self, **question: Any) -> RemoteAnswer:
+    async def _ask(self, op: str, **question: Any) -> RemoteAnswer:
         done = await self.machine.run(
             ["python3", "-I", "-c", SCRIPT],
-            stdin=json.dumps({"root": self.target, **question}).encode(),
+            stdin=json.dumps({"root": self.target, "op": op, **question}).encode(),
             timeout=_REMOTE_S,
         )
         if done.exit_status != 0:
@@ -284,8 +265,13 @@ class Sync:
                 f"{self.pod.name} could not look at {self.target}: {last}.",
                 "Check the target directory there.",
             )
-        answer: RemoteAnswer = json.loads(done.stdout)
-        return answer
+        try:
+            return await asyncio.to_thread(parse, op, done.stdout)
+        except RecordRefused as error:
+            raise SyncFailed(
+                f"{self.pod.name} gave no usable answer about {self.target}: {error}.",
+                "Nothing was made of it. Look at the pod's python3 and the target directory.",
+            ) from None
 
     async def _why_not_rsync(self) -> str:
         if self.pod.is_local or not self.pod.host:

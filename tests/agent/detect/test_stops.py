@@ -56,6 +56,37 @@ def test_what_is_said_after_a_stop_follows_from_it(tmp_path, second, findings):
     assert told(tmp_path, {"trainer": log}, launcher=SIGNALLED) == findings
 
 
+UNDATED = SIGNALLED.replace("12:00:05", "99:99:99")
+
+
+def test_a_stop_without_a_time_explains_nothing(tmp_path):
+    """It was taken as one of 1970, so that every failure came after it."""
+    log = STEP + SERVER_GONE.format(4)
+    assert told(tmp_path, {"trainer": log}, launcher=UNDATED) == [("x", 1)]
+
+
+@pytest.mark.parametrize(("second", "findings"), [(4, [("x", 1)]), (7, [])])
+def test_a_stop_without_a_time_began_before_the_orchestrators_end(tmp_path, second, findings):
+    logs = {"trainer": STEP + SERVER_GONE.format(second), "orchestrator": INTERRUPTED}
+    assert told(tmp_path, logs, launcher=UNDATED) == findings
+
+
+def test_of_two_signals_the_one_with_a_time_counts(tmp_path):
+    log = STEP + SERVER_GONE.format(4)
+    assert told(tmp_path, {"trainer": log}, launcher=UNDATED + SIGNALLED) == [("x", 1)]
+
+
+def test_a_line_without_a_time_does_not_begin_the_attempt(tmp_path):
+    directory = tmp_path / "demo" / "logs" / "attempt_1"
+    directory.mkdir(parents=True)
+    (directory / "trainer.log").write_text(STEP)
+    begun = offline.directory_facts(tmp_path / "demo", "prime-rl", engine()).started_m
+    (tmp_path / "launcher.log").write_text(UNDATED)
+    extra = [offline.Loose("launcher", "launcher.log", tmp_path / "launcher.log")]
+    facts = offline.directory_facts(tmp_path / "demo", "prime-rl", engine(), extra)
+    assert facts.started_m == begun > 1e8
+
+
 def test_the_launchers_ending_the_others_is_no_order(tmp_path):
     assert told(tmp_path, {"trainer": STEP + SERVER_GONE.format(7)}, launcher=CHILD_FAILED) == [
         ("x", 1)

@@ -47,7 +47,7 @@ class Watched:
             on_resolved=lambda forget: None,
             collect_facts=lambda: SimpleNamespace(coverage=[]),
         )
-        engine: Any = SimpleNamespace(evaluate=lambda facts: next(left, ()))
+        engine: Any = SimpleNamespace(evaluate=lambda facts: next(left, ()), faults=())
         book: Any = SimpleNamespace(
             append=self.append, ledger=SimpleNamespace(open_incidents=lambda: ())
         )

@@ -165,12 +165,22 @@ _LOOSE = Shape({"steps": whole, "bytes": number})
 _DISK = Shape({}, {"path": text, "used": number, "total": number, "free": number})
 _FORECAST = Shape(
     {"lasts": flag},
-    {"room": whole, "to_come": whole, "full_t": wall, "full_step": step, "next_bytes": number},
+    {
+        "room": whole,
+        "to_come": whole,
+        "full_t": wall,
+        "full_step": step,
+        "next_bytes": number,
+        "set_bytes": number,
+        "every_steps": whole,
+        "every_s": number,
+        "next_t": wall,
+    },
 )
 _ORDER = Shape(
-    {}, {"last": whole, "at_least": whole, "milestones": whole, "synced": flag, "best": text}
+    {"last": whole, "at_least": whole, "milestones": whole}, {"synced": flag, "best": text}
 )
-_GUARD = Shape({}, {"event": text, "detail": text, "t": wall})
+_GUARD = Shape({"event": text}, {"detail": text, "t": wall})
 _CONFIG = Shape({"path": text, "present": flag})
 
 
@@ -189,8 +199,10 @@ def _check_checkpoints(answer: Any) -> None:
     _LOOSE.check(answer["loose"])
     _DISK.check(answer["disk"])
     _FORECAST.check(answer["forecast"])
-    _ORDER.check(answer.get("order") or {})
-    _GUARD.check(answer.get("guard") or {})
+    if answer.get("order"):
+        _ORDER.check(answer["order"])
+    if answer.get("guard"):
+        _GUARD.check(answer["guard"])
 
 
 def _check_where(answer: Any) -> None:
