@@ -31,6 +31,7 @@ from bs4_agent.paths import Home
 from bs4_agent.pod import Pod
 from bs4_agent.runs.adopt import learn_secrets
 from bs4_agent.runs.follower import RunFollower
+from bs4_agent.runs.growth import Growth
 from bs4_agent.runs.registry import Runs
 from bs4_agent.scope import Scope
 from bs4_agent.setup_log import open_setup_log
@@ -364,15 +365,23 @@ class Daemon:
 
     def _follow(self, stop: threading.Event) -> None:
         """Follow the logs until `stop` is set."""
-        while not stop.wait(self.follower.pause_s):
-            self._kernel.poll()
-            try:
-                self._wandb.poll()
-                self.follower.poll()
-            except SpoolFull:
-                # steps are derived from logs, which stay, so they are read again once there is
-                # space
-                stop.wait(5.0)
+        growth = Growth()
+        try:
+            while not stop.wait(rest_s := self.follower.least_pause_s):
+                growth.watch(self.follower.growing())
+                grown = growth.wait(self.follower.pause_s - rest_s)
+                if stop.is_set():
+                    return
+                self._kernel.poll()
+                try:
+                    self._wandb.poll()
+                    self.follower.poll(grown=grown)
+                except SpoolFull:
+                    # steps are derived from logs, which stay, so they are read again once there is
+                    # space
+                    stop.wait(5.0)
+        finally:
+            growth.close()
 
     def _thread(self, name: str, work: Callable[[threading.Event], None]) -> None:
         """Run `work` on a supervised thread."""

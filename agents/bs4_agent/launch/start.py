@@ -24,6 +24,7 @@ from bs4_common.credentials.redaction import holds_marker
 from bs4_common.errors import LaunchFailed, RunExists
 from bs4_common.files import read_json, write_json
 from bs4_common.ids import safe_name
+from bs4_common.programs import which
 from bs4_common.runs.model import Attempt
 from bs4_common.trainers import settings
 from bs4_common.trainers.base import LaunchSpec
@@ -184,9 +185,6 @@ def _path_with(program: str, environment: Mapping[str, str], cwd: Path) -> str |
     """Return a PATH on which `program` is found, or None if the present PATH finds it already.
     Raises LaunchFailed if there is no such PATH.
     """
-    # half a megabyte (with bz2 and lzma) that an agent which only watches never needs
-    import shutil
-
     path = environment.get("PATH", os.defpath)
     if "/" in program:
         if not os.access(cwd / program, os.X_OK):
@@ -194,10 +192,10 @@ def _path_with(program: str, environment: Mapping[str, str], cwd: Path) -> str |
                 f"{cwd / program} is not there or not executable; check the path on the pod."
             )
         return None
-    if shutil.which(program, path=path) is not None:
+    if which(program, path) is not None:
         return None
     longer = os.pathsep.join([path, *(str(Path(place).expanduser()) for place in _ALSO_ON_PATH)])
-    if shutil.which(program, path=longer) is None:
+    if which(program, longer) is None:
         raise LaunchFailed(
             f"{program} is neither on the pod's PATH nor in {', '.join(_ALSO_ON_PATH)}; "
             "install it there first."

@@ -120,14 +120,17 @@ class Watcher:
         with self._lock:
             due = self._engine.due()
         now = time.monotonic()
-        until = now + LOOK_S
+        until, again = now + LOOK_S, looked_m + LOOK_AGAIN_S
         if due is not None:
-            until = min(until, max(due, looked_m + LOOK_AGAIN_S))
+            if due > looked_m:
+                # A hold ends once, so this scan costs no more than one for each finding.
+                again = min(again, max(due, looked_m + _TOGETHER_S))
+            until = min(until, max(due, again))
         rung, gone = self._alarm.wait(until - now)
         if rung or gone:
             # What ends together (a process tree that is killed) or is written together belongs to
             # one scan.
-            stop.wait(max(_TOGETHER_S, looked_m + LOOK_AGAIN_S - time.monotonic()))
+            stop.wait(max(_TOGETHER_S, again - time.monotonic()))
             gone += self._alarm.wait(0.0)[1]
         return gone
 

@@ -169,12 +169,26 @@ class FollowedRun:
         """
         return time.monotonic() - self._busy_logs_m > _QUIET_AFTER_S
 
-    def poll(self, deadline: float, on_line: OnLine | None) -> None:
+    def growing(self) -> list[str]:
+        """Return paths that lead to the newest files of the run's logs while lines may come: see
+        `LogStream.growing`. Return an empty list if the logs are not read any more.
+        """
+        if self._at_rest:
+            return []
+        found = []
+        for source in self._sources.values():
+            path = source.stream.growing()
+            if path is not None:
+                found.append(path)
+        return found
+
+    def poll(self, deadline: float, on_line: OnLine | None, *, grown: bool = False) -> None:
         """Read the new lines of the run's logs, at most until second `deadline` of the monotonic
         clock. `on_line`, if it is not None, is called for each line: with the run, its attempt, the
         id of its trainer, the source (for example "trainer"), the parsed line, and the line as
         evidence. Do nothing if the run has no attempt, or if its last attempt has ended and its
-        logs have not grown for 5 seconds.
+        logs have not grown for 5 seconds. Quiet logs are not looked at again within 0.75 s, unless
+        `grown` says that a log has grown.
 
         Raises SpoolFull if step records, read in this call or an earlier one, find no room in the
         stream steps/<run>; these records are kept in memory and written by a later call. An error
@@ -189,7 +203,7 @@ class FollowedRun:
         if self._at_rest:
             return
         now = time.monotonic()
-        if now - self._polled_m < (_QUIET_EVERY_S if self.quiet else 0.0):
+        if not grown and now - self._polled_m < (_QUIET_EVERY_S if self.quiet else 0.0):
             return
         self._polled_m = now
         if now - self._looked_m >= _SOURCES_S:

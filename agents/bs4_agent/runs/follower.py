@@ -21,6 +21,12 @@ _BUDGET_S = 0.1
 #: Seconds between two polls while lines come, and while no log has brought any for some time. An
 #: idle wake-up costs as much as the poll.
 _BUSY_PAUSE_S, _QUIET_PAUSE_S = 0.5, 0.8
+#: Seconds between two polls at least, also if a log grows at once.
+_LEAST_PAUSE_S = 0.1
+#: Polls a second that may come early, because a log has grown, in the long run; and how many of
+#: them are saved up while the logs are quiet. So a failure after a quiet time is read at once, and
+#: a flood of lines costs what it costs at the pace above: an early poll takes about 1 ms.
+_EARLY_A_SECOND, _EARLY_SAVED = 0.25, 60.0
 
 
 class RunFollower:
@@ -53,6 +59,9 @@ class RunFollower:
         self._lock = threading.Lock()
         self._followed: dict[str, FollowedRun] = {}
         self._faults: dict[str, str] = {}
+        self._early = _EARLY_SAVED
+        """How many polls may still come early, as it was at `_early_m`."""
+        self._early_m = time.monotonic()
 
     @property
     def pause_s(self) -> float:
@@ -63,10 +72,36 @@ class RunFollower:
             return _QUIET_PAUSE_S
         return _BUSY_PAUSE_S
 
-    def poll(self) -> None:
+    @property
+    def least_pause_s(self) -> float:
+        """Return the number of seconds that must pass between the end of one poll and the next one
+        even if a log has grown: 0.1, or 0.5 if lines have come for so long that polls at that pace
+        would cost too much of a core.
+        """
+        if self._early_left() >= 1.0:
+            return _LEAST_PAUSE_S
+        return _BUSY_PAUSE_S
+
+    def _early_left(self) -> float:
+        """Return how many polls may come early now."""
+        saved = (time.monotonic() - self._early_m) * _EARLY_A_SECOND
+        return min(self._early + saved, _EARLY_SAVED)
+
+    def growing(self) -> list[str]:
+        """Return paths that lead to the files which may get new lines, for the object that waits
+        until one of them grows. The paths are valid until the next poll.
+        """
+        found = []
+        with self._lock:
+            for followed in self._followed.values():
+                found += followed.growing()
+        return found
+
+    def poll(self, *, grown: bool = False) -> None:
         """Read the new lines of the logs of all runs, for about 0.1 s at most. Raises SpoolFull if
         a step record found no room on the disk; the record is kept in memory, and a later poll
-        writes it.
+        writes it. With `grown`, which says that a log has grown since the last poll, quiet logs
+        are read too.
 
         Any other error while one run's logs are read does not stop the reading of the other runs. A
         sentence about it is passed to `on_fault` and printed, only once while the error stays the
@@ -74,11 +109,13 @@ class RunFollower:
         """
         deadline = time.monotonic() + _BUDGET_S
         with self._lock:
+            if grown:
+                self._early, self._early_m = max(self._early_left() - 1.0, 0.0), time.monotonic()
             for run in self._runs.all():
                 try:
                     if run.name not in self._followed:
                         self._followed[run.name] = FollowedRun(self._streams, self._runs, run)
-                    self._followed[run.name].poll(deadline, self.on_line)
+                    self._followed[run.name].poll(deadline, self.on_line, grown=grown)
                 except SpoolFull:
                     raise
                 except Exception as error:  # noqa: BLE001

@@ -75,27 +75,30 @@ class Literals(Generic[Key]):
                     (text.removeprefix("(?i)").lower() if folded else text, folded), []
                 ).append(key)
         begins = beginnings(literals)
-        self._words: list[tuple[str, int, bool]] = []
-        """(literal, offset in it at which the word begins, True if case is ignored)."""
         self._buckets: dict[str, list[tuple[str, int, bool, tuple[Key, ...]]]] = {}
+        """By the first letters of a word: (literal, offset in it at which the word begins, True if
+        case is ignored, the keys that have it).
+        """
         for (text, folded), keys in literals.items():
             start = beginning(text, folded, begins)
-            self._words.append((text, start, folded))
             self._buckets.setdefault(text[start : start + KEY].lower(), []).append(
                 (text, start, folded, tuple(keys))
             )
         self._text: re.Pattern[str] | None = None
 
     def __bool__(self) -> bool:
-        return bool(self._words) or bool(self.always)
+        return bool(self._buckets) or bool(self.always)
 
     def expression(self) -> str:
         """Return a regular expression that finds every place where one of the literals may be in a
         text, or "" if there are no literals. A match begins at a rare character of a literal, which
         need not be its first.
         """
-        if self._words:
-            return _trie(self._words)
+        words: list[tuple[str, int, bool]] = []
+        for bucket in self._buckets.values():
+            words += [(text, start, folded) for text, start, folded, _ in bucket]
+        if words:
+            return _trie(words)
         return ""
 
     def raw(self) -> dict[bytes, list[tuple[bytes, int, bool, tuple[Key, ...]]]]:

@@ -114,6 +114,16 @@ class LogStream:
                 return Cursor(self._chain.next, 0)
             return Cursor(watch.generation.number, watch.noticed)
 
+    def growing(self) -> str | None:
+        """Return a path that leads to the newest file of the log, also if that was renamed or
+        deleted, while this stream has it open. Return None if the log has no open file.
+        """
+        with self._lock:
+            watch = self._chain.newest
+            if watch is None:
+                return None
+            return f"/proc/self/fd/{watch.fd}"
+
     def stat(self) -> Stat:
         """Return the state of the stream as a dictionary: `kind` "log", the cursors (places as
         text) `start` and `end`, `bytes` (the size of all files that can be read), the `path` and

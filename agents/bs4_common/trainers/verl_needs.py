@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bs4_common.programs import which
 from bs4_common.trainers import verl_settings
 from bs4_common.trainers.base import LaunchSpec
 from bs4_common.trainers.settings import FlatSettings
@@ -78,9 +79,8 @@ def interpreter(spec: LaunchSpec, *, absolute: bool = False) -> str:
             return str(path)
     if not absolute:
         return "python3"
-    import shutil  # half a megabyte that an agent which only watches never needs
-
-    return shutil.which("python3", path=spec.env.get("PATH", os.environ.get("PATH"))) or "python3"
+    searched = spec.env.get("PATH", os.environ.get("PATH", os.defpath))
+    return which("python3", searched) or "python3"
 
 
 def _frequency(known: FlatSettings) -> int | None:

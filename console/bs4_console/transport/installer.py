@@ -20,6 +20,7 @@ import sys
 import tarfile
 import time
 from collections.abc import Iterator, Sequence
+from importlib.util import cache_from_source
 from pathlib import Path
 from types import ModuleType
 
@@ -28,6 +29,8 @@ from types import ModuleType
 _LEFT_OVER = 256 * 1024
 # Seconds. Half-made files of another console that deploys right now are younger.
 _ABANDONED_S = 3600
+# The directories of a bundle that hold the agent's own code.
+_OWN = ("bs4_agent", "bs4_common")
 
 
 class Failed(Exception):
@@ -183,7 +186,8 @@ def _unpack(archive: Path, target: Path) -> None:
 
 def _compile(bundle: Path) -> None:
     """Compile everything that this machine runs to bytecode before anything runs. A daemon that
-    compiles pynvml itself keeps 14 MB of it in memory.
+    compiles pynvml itself keeps 14 MB of it in memory. The docstrings of the agent's own code are
+    left out; they would take 0.6 MB of it.
 
     The work takes 0.2 s and is shared by up to four processes. A file that does not compile is left
     to whoever imports it.
@@ -198,7 +202,13 @@ def _compile(bundle: Path) -> None:
         if child == 0:
             try:
                 for path in sources[number::workers]:
-                    py_compile.compile(str(path), quiet=2)
+                    own = path.relative_to(bundle).parts[0] in _OWN
+                    py_compile.compile(
+                        str(path),
+                        cfile=cache_from_source(str(path)),
+                        quiet=2,
+                        optimize=2 if own else -1,
+                    )
             finally:  # the child must never do the parent's cleaning up
                 os._exit(0)
         children.append(child)

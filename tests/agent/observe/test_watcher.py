@@ -120,3 +120,33 @@ def test_a_thread_whose_defect_cannot_be_journalled_is_begun_again(
     daemon = SimpleNamespace(_stop=threading.Event(), book=SimpleNamespace(append=append))
     Daemon._supervised(cast(Daemon, daemon), "watcher", work)
     assert begun == 3
+
+
+@pytest.mark.parametrize(
+    ("due", "rung", "waits"),
+    [
+        pytest.param(None, False, [3.0], id="nothing"),
+        pytest.param(100.2, False, [0.2], id="a hold that ends soon after a scan"),
+        pytest.param(100.01, False, [0.05], id="a hold that ends with that scan"),
+        pytest.param(99.0, False, [0.4], id="a hold whose end was scanned already"),
+        pytest.param(100.2, True, [0.2, 0.2, 0.0], id="a line before the end of a hold"),
+        pytest.param(None, True, [3.0, 0.4, 0.0], id="a line and no hold"),
+    ],
+)
+def test_a_hold_ends_on_time_even_if_a_scan_came_just_before(
+    monkeypatch: pytest.MonkeyPatch, due: float | None, rung: bool, waits: list[float]
+) -> None:
+    waited: list[float] = []
+
+    def wait(seconds: float) -> tuple[bool, list[Any]]:
+        waited.append(round(seconds, 6))
+        return rung, []
+
+    demo = Watched()
+    clock = SimpleNamespace(monotonic=lambda: 100.0)
+    monkeypatch.setattr("bs4_agent.observe.watcher.time", clock)
+    monkeypatch.setattr(demo.watcher, "_engine", SimpleNamespace(due=lambda: due))
+    monkeypatch.setattr(demo.watcher, "_alarm", SimpleNamespace(wait=wait))
+    stop: Any = SimpleNamespace(wait=lambda seconds: waited.append(round(seconds, 6)))
+    assert demo.watcher._wait(100.0, stop) == []
+    assert waited == waits

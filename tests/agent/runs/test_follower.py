@@ -472,3 +472,43 @@ def _reader(streams: Streams, name: str) -> Any:
         return chunk.data
 
     return read
+
+
+def test_a_log_that_grows_is_read_at_once_even_if_it_was_quiet(
+    pod: Pod, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = Agent(pod)
+    launch(agent.runs, pod.spec(), key="k1")
+    agent.until(lambda: (1, "trainer", "starting") in agent.seen)
+    assert any(Path(path).samefile(log) for path in agent.follower.growing())
+    monkeypatch.setattr(followed_run, "_QUIET_AFTER_S", -1.0)
+    monkeypatch.setattr(followed_run, "_QUIET_EVERY_S", 1e6)
+    agent.follower.poll(grown=True)
+    say(log, "step 7 0.5")
+    agent.follower.poll()
+    assert (1, "trainer", "step 7 0.5") not in agent.seen
+    agent.follower.poll(grown=True)
+    assert agent.seen.count((1, "trainer", "step 7 0.5")) == 1
+    agent.close()
+
+
+def test_polls_come_early_only_as_often_as_was_saved_up(
+    pod: Pod, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = time.monotonic()
+    monkeypatch.setattr("bs4_agent.runs.follower.time.monotonic", lambda: now)
+    follower = RunFollower(Streams(), pod.runs())
+    for _ in range(60):
+        assert follower.least_pause_s == 0.1
+        follower.poll(grown=True)
+    assert follower.least_pause_s == 0.5
+    follower.poll()
+    now += 4.0
+    assert follower.least_pause_s == 0.1
+    follower.poll(grown=True)
+    assert follower.least_pause_s == 0.5
+    now += 1e6
+    for _ in range(60):
+        assert follower.least_pause_s == 0.1
+        follower.poll(grown=True)
+    assert follower.least_pause_s == 0.5

@@ -1,0 +1,20 @@
+"""Finding a program on a PATH without shutil, which brings bz2 and lzma: a megabyte that an agent
+would hold for as long as it lives.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def which(program: str, path: str) -> str | None:
+    """Return the path of the first executable file `program` in the directories of `path`, which
+    are separated by colons, or None if there is none. An empty directory means the working
+    directory of this process, as for a shell.
+    """
+    for directory in path.split(os.pathsep):
+        found = Path(directory, program)
+        if found.is_file() and os.access(found, os.X_OK):
+            return str(found)
+    return None
