@@ -17,6 +17,8 @@ from bs4_console import ceilings
 from bs4_console.errors import RefusedError, UsageError
 from bs4_console.locations import private
 
+REPORT_SUFFIX = ".report.tar.gz"
+"""How the name of a crash report's file ends."""
 _COMPONENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 

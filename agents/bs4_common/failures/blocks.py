@@ -5,7 +5,6 @@ offsets in the file, whatever is cut or left out.
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import accumulate
@@ -15,6 +14,8 @@ from bs4_common.trainers.lines import visible
 
 #: Lines longer than this are cut for parsing.
 LINE_CAP = 64 * 1024
+#: Bytes of the end of a block that are looked at together for its last line.
+_TAIL = 4096
 
 
 @dataclass
@@ -37,9 +38,11 @@ class Block:
         self.lines = Lines(self.data)
         self._raw = self.lines if self.raw is None else Lines(self.raw)
 
-    def place(self, number: int) -> int:
-        """Return the byte offset in the file of the line `number`, counted from 0 in the block."""
-        return self.offset + self._raw.at(number)[0]
+    def place(self, number: int, start: int) -> int:
+        """Return the byte offset in the file of the line `number`, counted from 0 in the block,
+        which begins at the byte `start` of `data`.
+        """
+        return self.offset + (start if self._raw is self.lines else self._raw.at(number)[0])
 
 
 class Lines:
@@ -52,8 +55,10 @@ class Lines:
         self.data = data
         self._count = -1
         self._starts: array[int] | None = None
+        self._counted = (0, 0)
+        """The offset up to which line ends were counted, and their number."""
         self.dated = 0
-        """The times of the lines above this one have been taken."""
+        """The times of the lines that begin before this offset have been taken."""
 
     def _index(self) -> array[int]:
         """Return how many bytes, without line ends, stand before each line, with a last entry for
@@ -80,39 +85,84 @@ class Lines:
         """
         starts = self._index()
         start = starts[number] + number
-        raw = self.data[start : starts[number + 1] + number]
-        # A progress bar draws itself a thousand times before the line ends. The last drawing
-        # counts.
-        return start, raw if len(raw) <= LINE_CAP else visible(raw)[:LINE_CAP]
+        return start, _capped(self.data[start : starts[number + 1] + number])
 
-    def index(self, offset: int) -> int:
-        """Return the number of the first line that begins at or after `offset`, in bytes from the
-        beginning of the block.
+    def line_at(self, start: int) -> bytes:
+        """Return the line that begins at the byte `start` of the block, as `at` does. It is found
+        without the places of the other lines, whose computing takes 1 ms.
         """
-        starts = self._index()
-        return bisect_left(range(len(starts)), offset, key=lambda number: starts[number] + number)
+        end = self.data.find(b"\n", start)
+        return _capped(self.data[start:] if end < 0 else self.data[start:end])
+
+    def before(self, offset: int, least: int = 0) -> Iterator[tuple[int, bytes]]:
+        """Yield (byte offset in the block, the line as `at` returns it) for the lines that begin
+        before `offset`, the last first. `offset` is where a line begins, or the end of the block.
+        Lines that begin before `least` are left out.
+        """
+        end = offset - (offset > 0 and self.data[offset - 1 : offset] == b"\n")
+        while offset > least:
+            offset = self.data.rfind(b"\n", 0, end) + 1
+            if offset < least:
+                return
+            yield offset, _capped(self.data[offset:end])
+            end = offset - 1
+
+    def next_start(self, offset: int) -> int:
+        """Return the byte offset of the first line that begins at or after `offset`, or the length
+        of the block if there is none.
+        """
+        if not offset:
+            return 0
+        return self.data.find(b"\n", offset - 1) + 1 or len(self.data)
+
+    def number(self, offset: int) -> int:
+        """Return the number of the line that begins at the byte `offset`. Calls with growing
+        offsets count each line end once.
+        """
+        known, number = self._counted
+        if offset < known:
+            number -= self.data.count(b"\n", offset, known)
+        else:
+            number += self.data.count(b"\n", known, offset)
+        self._counted = offset, number
+        return number
 
     def count(self) -> int:
         """Return the number of lines in the block."""
         if self._count < 0:
-            self._count = self.data.count(b"\n") + (not self.data.endswith(b"\n"))
+            self._count = self.number(len(self.data)) + (not self.data.endswith(b"\n"))
         return self._count
 
-    def last_written(self) -> int:
-        """Return the number of the last line that holds more than white space, or -1 if all lines
-        are blank.
+    def written(self) -> Iterator[tuple[int, bytes]]:
+        """Yield (byte offset in the block, the line as `at` returns it) for the lines from the last
+        one that holds more than white space back to the first. Yield nothing if all lines are
+        blank.
         """
-        end = len(self.data.rstrip())
-        if end:
-            return self.data.count(b"\n", 0, end)
-        return -1
+        end, kept = len(self.data), 0
+        while end and not kept:
+            tail = max(0, end - _TAIL)
+            kept = len(self.data[tail:end].rstrip())
+            end = tail + kept
+        if kept:
+            start = self.data.rfind(b"\n", 0, end) + 1
+            yield start, self.line_at(start)
+            yield from self.before(start)
 
     def all(self) -> Iterator[tuple[int, bytes]]:
         """Yield (byte offset in the block, the line without its line feed) for each line from first
         to last. Of a line longer than 64 KiB, only the first 64 KiB are yielded.
         """
-        for number in range(self.count()):
-            yield self.at(number)
+        start = 0
+        for raw in self.data.removesuffix(b"\n").split(b"\n"):
+            yield start, _capped(raw)
+            start += len(raw) + 1
+
+
+def _capped(raw: bytes) -> bytes:
+    """Return a line without what lies beyond 64 KiB of it. A progress bar draws itself a thousand
+    times before the line ends. The last drawing counts.
+    """
+    return raw if len(raw) <= LINE_CAP else visible(raw)[:LINE_CAP]
 
 
 def blocks(handle: BinaryIO, size: int) -> Iterator[tuple[int, bytes]]:

@@ -71,7 +71,7 @@ class Prefilter(Generic[Key]):
         self._looks: dict[Key, re.Pattern[bytes]] = {}
         self._vain: set[bytes] = set()
         self._done: Container[Key] = ()
-        self._shapes = Shapes([*literals, *ESCAPED]) if shapes and not self._all else None
+        self._shapes = Shapes([*own, (None, ESCAPED)]) if shapes and not self._all else None
         folded = any(text.startswith("(?i)") for text in literals)
         few = len(literals) <= _FEW and not folded and not self._all
         self._plain = [text.encode("ascii") for text in (*literals, _ESCAPED)] if few else []
@@ -94,6 +94,8 @@ class Prefilter(Generic[Key]):
         """
         self._done = done
         self._vain.clear()
+        if self._shapes is not None:
+            self._shapes.skip(done)
 
     def next_line(self, view: bytes, place: int) -> int:
         """Return the byte offset in `view`, a block of a log, of the first line that may match an

@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import BinaryIO
 
 from bs4_common.failures.blocks import LINE_CAP, Block, Lines, blocks
@@ -156,23 +157,23 @@ class Reader:
         if b"\x1b" in view:
             view = _ANSI.sub(b"", view)  # one line stays one line, and words are whole again
         sampled = 0
-        for index in self._candidates(view, lines, last):
-            start, raw = lines.at(index)
+        for index, begin in self._candidates(view, lines, last):
+            start, raw = lines.at(index) if begin < 0 else (begin, lines.line_at(begin))
             while start - sampled > _SAMPLE:
                 sampled += _SAMPLE
-                self._date_before(lines, lines.index(sampled))
-            self._line(lines, index, block, raw)
-        count = lines.count()
-        self._date_before(lines, count)
-        self._found.lines = block.line + count
+                self._date_before(lines, lines.next_start(sampled))
+            self._line(index, start, block, raw)
+        self._date_before(lines, len(lines.data))
+        self._found.lines = block.line + lines.count()
         if last >= 0:
-            self._matcher.last_line = max(self._matcher.last_line, block.line + last + 1)
+            number = block.line + lines.number(last) + 1
+            self._matcher.last_line = max(self._matcher.last_line, number)
 
     def _last_line(self, lines: Lines) -> int:
-        """Return the number of the last line that is not blank, or -1 if there is none."""
-        for index in range(lines.last_written(), -1, -1):
-            if not blank(self._trainer.parse_line(self._log.source, lines.at(index)[1])):
-                return index
+        """Return the offset of the last line that is not blank, or -1 if there is none."""
+        for start, raw in lines.written():
+            if not blank(self._trainer.parse_line(self._log.source, raw)):
+                return start
         return -1
 
     def _adjust(self) -> None:
@@ -198,14 +199,17 @@ class Reader:
             )
         prefilter.skip(self._settled)
 
-    def _candidates(self, view: bytes, lines: Lines, last: int) -> Iterator[int]:
-        """Yield the 0-based numbers of the lines to parse, in order. `last` is the last line that
-        is not blank.
+    def _candidates(self, view: bytes, lines: Lines, last: int) -> Iterator[tuple[int, int]]:
+        """Yield (0-based number, byte offset in the block) of the lines to parse, in order. The
+        offset is -1 if it is not known. `last` is the offset of the last line that is not blank.
         """
         main = self._prefilter
         if main is None:
-            yield from range(view.count(b"\n") + (not view.endswith(b"\n")))
+            for number in range(lines.count()):
+                yield number, -1
             return
+        own = view is lines.data
+        shown = lines if own else Lines(view)
         late = dict(self._late(view, lines, last))
         nexts = {key: self._own(key).next_line(view, start) for key, start in late.items()}
         apart = set()
@@ -213,7 +217,7 @@ class Reader:
             for role in ("pattern", "cleared_by"):
                 apart.add((index, role))
         keys, armed = list(late), set[Key]()
-        number = place = first = 0
+        place = first = 0
         soonest = -1
         while place < len(view):
             if first <= place:
@@ -229,17 +233,15 @@ class Reader:
             start = place if self._matcher.doubting else min(first, soonest)
             if start == len(view):
                 return
-            number += view.count(b"\n", place, start)
-            yield number
+            yield shown.number(start), start if own else -1
             place = view.find(b"\n", start) + 1 or len(view)
-            number += 1
 
     def _late(self, view: bytes, lines: Lines, last: int) -> Iterator[tuple[Key, int]]:
         """Yield (key, byte offset) for each expression that counts only from an offset of the block
         on.
         """
         for index in self._matcher.standing:
-            yield (index, "pattern"), lines.at(last)[0] if last >= 0 and view is lines.data else 0
+            yield (index, "pattern"), last if last >= 0 and view is lines.data else 0
         for index in self._matcher.flapping:
             end = self._last_end(index, view, lines)
             yield (index, "cleared_by"), end
@@ -259,7 +261,10 @@ class Reader:
             if at < 0:
                 return 0
             end = view.rfind(b"\n", 0, at) + 1
-            _, raw = lines.at(lines.index(end) if view is lines.data else view.count(b"\n", 0, end))
+            if view is lines.data:
+                raw = lines.line_at(end)
+            else:
+                _, raw = lines.at(view.count(b"\n", 0, end))
             if any(expression.search(part) for part in self._parse(raw).text.split("\n")):
                 return end
         return 0
@@ -311,14 +316,14 @@ class Reader:
                 self._parsed[raw] = line
         return line
 
-    def _line(self, lines: Lines, index: int, block: Block, raw: bytes) -> None:
+    def _line(self, index: int, start: int, block: Block, raw: bytes) -> None:
         """Feed one line to the matcher if it is wanted, and keep its event if it is a rare one."""
         line = self._parse(raw)
 
         def date_above() -> None:
-            self._date_before(lines, index)
+            self._date_before(block.lines, start)
 
-        place = self._place(block.place(index), block.line + index + 1)
+        place = self._place(block.place(index, start), block.line + index + 1)
         if self._prefilter is None or self._matcher.doubting or self._matcher.wants(line):
             if self._prefilter is not None and headless(line) and not self._matcher.doubting:
                 if asks(self._log.source):
@@ -386,19 +391,18 @@ class Reader:
             "line": number,
         }
 
-    def _date_before(self, lines: Lines, index: int) -> None:
-        """Report to the matcher the time of the nearest dated line above `index`, unless it was
-        reported before.
+    def _date_before(self, lines: Lines, offset: int) -> None:
+        """Report to the matcher the time of the nearest dated line above the line that begins at
+        `offset`, unless it was reported before.
         """
-        for number in range(index - 1, max(lines.dated, index - _BACK) - 1, -1):
-            _, raw = lines.at(number)
+        for _, raw in islice(lines.before(offset, lines.dated), _BACK):
             if _CLOCK.search(raw, 0, 300) is None:
                 continue
             line = self._parse(raw)
             if dated(line):
                 self._matcher.date(line)
                 break
-        lines.dated = max(lines.dated, index)
+        lines.dated = max(lines.dated, offset)
 
     def _release(self, least: int) -> None:
         """Count the step lines of the oldest blocks, and drop them, as long as at least `least`
@@ -415,10 +419,10 @@ class Reader:
         events = list(self._rare)
         for block in kept:
             clock = self._matcher.clock_at(block.t)
-            for index, (_, raw) in enumerate(block.lines.all()):
+            for index, (start, raw) in enumerate(block.lines.all()):
                 line = self._trainer.parse_line(self._log.source, raw)
                 clock.date(line)
-                place = self._place(block.place(index), block.line + index + 1)
+                place = self._place(block.place(index, start), block.line + index + 1)
                 self._matcher.raised.feed(line, place)
                 event = self._trainer.event(self._log.source, line)
                 if event is not None and event.kind in _FREQUENT:

@@ -26,8 +26,8 @@ from bs4_common.failures.offline import Loose
 from bs4_common.ledger import IncidentView
 from bs4_console.errors import UsageError
 from bs4_console.failures.playbooks import compile_all
+from bs4_console.files import REPORT_SUFFIX
 from bs4_console.logs.sources import SOURCES, by_content, by_name, of_suffix
-from bs4_console.pods import reports
 from bs4_console.trainers import registry as trainers
 
 __all__ = ["SOURCES", "UNCLEAR", "UnclearSource", "assuming", "diagnose"]
@@ -217,7 +217,7 @@ def _head(path: Path, piped: BinaryIO) -> bytes:
 
 def _is_log(path: Path) -> bool:
     """Return True if the path is a file that is read as a log."""
-    return path.is_file() and not path.name.endswith(reports.SUFFIX)
+    return path.is_file() and not path.name.endswith(REPORT_SUFFIX)
 
 
 def _doubts(path: Path, source: str) -> list[str]:
@@ -284,7 +284,9 @@ def diagnose(
     guessed: dict[str, str] = {}
     subjects: list[_Subject] = []
     for path in paths:
-        if path.name.endswith(reports.SUFFIX):
+        if path.name.endswith(REPORT_SUFFIX):
+            from bs4_console.pods import reports  # asyncio and the way to a pod come with it
+
             report = reports.load(path)
             findings += map(_reported, reports.incidents(report))
             coverage += reports.not_seen(report)

@@ -9,9 +9,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import jsonschema
 import yaml
 
 from bs4_common.failures import detectors, signatures
@@ -34,6 +33,9 @@ from bs4_console.failures.patterns import (
     relaxed,
 )
 from bs4_console.failures.playbook_file import Parameters, PlaybookFile, SignatureFile
+
+if TYPE_CHECKING:
+    import jsonschema
 
 #: What only people and tests read. It is not compiled: the agent has 30 MB for everything.
 _FOR_PEOPLE = frozenset(
@@ -100,6 +102,8 @@ def lint(
     or one that must match and has no line for any of its patterns. Raises ConsoleError if a file of
     this console's own installation is missing.
     """
+    import jsonschema  # 50 ms, which a diagnosis with compiled playbooks does without
+
     root = directory or find("playbooks")
     validator = jsonschema.Draft202012Validator(schema(root), format_checker=_formats())
     good: list[PlaybookFile] = []
@@ -124,6 +128,8 @@ def _formats() -> jsonschema.FormatChecker:
     """Return the checks of formats. That of patterns knows every error by which Python refuses
     one.
     """
+    import jsonschema
+
     checker = jsonschema.FormatChecker()
 
     def is_pattern(value: object) -> bool:

@@ -51,6 +51,11 @@ _NAMES = {
     "provider": "provider",
 }
 _SAMPLE = 256 * 1024
+#: Bytes of a line that are looked at.
+_LONG = 4096
+#: A line with one of these may hold the words of an event in another form: escaped as in JSON,
+#: divided by colours, or put together from the values of a progress record.
+_HIDDEN = (b"\\", b"\x1b", b'"progress"')
 #: The programs whose lines are known.
 _PROGRAMS = ("launcher", "trainer", "orchestrator", "inference")
 #: Kinds of event that prove nothing. Messages of torch and CUDA occur in several logs, and one log
@@ -206,15 +211,35 @@ def _programs(raw: list[bytes], sources: Sequence[str] = _PROGRAMS) -> dict[str,
     the same line. Quoted lines do not match, because they do not start at the beginning of a line.
     """
     asked = [source for source in _PROGRAMS if source in sources]
+    heads = tuple(line[:_LONG] for line in raw)
     found: dict[str, Counter[str]] = {}
     for name in registry.ids():
-        trainer = registry.get(name)
-        for line in raw:
-            sides = set()
-            for source in asked:
-                event = trainer.event(source, trainer.parse_line(source, line[:4096]))
-                if event is not None and event.kind not in _SHARED:
-                    sides.add(event.side)
-            if len(sides) == 1:
-                found.setdefault(sides.pop(), Counter())[name] += 1
+        sides: dict[int, set[str]] = {}
+        for source in asked:
+            for number, side in _events(name, source, heads):
+                sides.setdefault(number, set()).add(side)
+        for one in sides.values():
+            if len(one) == 1:
+                found.setdefault(one.pop(), Counter())[name] += 1
+    return found
+
+
+@functools.lru_cache(maxsize=16)
+def _events(name: str, source: str, raw: tuple[bytes, ...]) -> Sequence[tuple[int, str]]:
+    """Return (number of the line, side) for the lines that a trainer's grammar recognises as events
+    of this source that prove something. The result is remembered, because a log without a finding
+    is asked about twice.
+    """
+    trainer = registry.get(name)
+    whole = b"\n".join(raw)
+    words = []
+    for word in trainer.event_words(source, _SHARED):
+        if (text := word.encode()) in whole:
+            words.append(text)
+    found = []
+    for number, line in enumerate(raw):
+        if any(word in line for word in words) or any(sign in line for sign in _HIDDEN):
+            event = trainer.event(source, trainer.parse_line(source, line))
+            if event is not None and event.kind not in _SHARED:
+                found.append((number, event.side))
     return found

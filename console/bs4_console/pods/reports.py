@@ -31,7 +31,7 @@ from bs4_console.pods import mirror
 from bs4_console.pods.gate import records, rules
 from bs4_console.pods.session import PodSession
 
-SUFFIX = ".report.tar.gz"
+SUFFIX = files.REPORT_SUFFIX
 SCHEMA = "bs4.report/1"
 _HEAD = rules.Shape(
     {

@@ -199,6 +199,20 @@ def test_every_way_of_looking_finds_the_same_lines(first, second, start, back):
 
 
 def test_a_shape_whose_digits_are_another_words_is_still_seen():
-    shapes = Shapes(["Xid 79"])
+    shapes = Shapes([("xid", ["Xid 79"])])
     assert shapes.starts(b"Xid 13\nXid 79\nnothing 1\nXid 7\n") == [0, 7]
     assert shapes.starts(b"nothing 2\nXid 79") == [10]
+
+
+def test_shapes_whose_words_are_all_done_are_passed_over_until_they_count_again():
+    shapes = Shapes([("xid", ["Xid 79"]), ("errno", ["(?i)errno 28"]), ("both", ["Xid 79 ERRNO"])])
+    view = b"Xid 13\nErrNo 28\nXid 79 ERRNO\nXid 79 errno 28"
+    assert shapes.starts(view) == [0, 7, 16, 29]
+    shapes.skip({"xid", "both"})
+    assert shapes.starts(view) == [7, 29]
+    shapes.skip({"xid", "errno"})
+    assert shapes.starts(view) == [16]
+    shapes.skip({"xid", "errno", "both"})
+    assert shapes.starts(view) == shapes.starts(view) == []
+    shapes.skip(())
+    assert shapes.starts(view) == [0, 7, 16, 29]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
+from bs4_common.trainers import registry
+from bs4_console.logs import sources
 from bs4_console.logs.sources import Wrote, by_content, by_name
 
 SHARED = Path(__file__).resolve().parents[4] / "shared" / "corpus"
@@ -69,6 +72,31 @@ def test_two_possible_writers_are_none():
 )
 def test_names(name, source):
     assert by_name(Path(name)) == source
+
+
+def as_json(text: bytes) -> bytes:
+    """The line as `--log.json-logging` writes it, with its words escaped."""
+    row = {"timestamp": "2026-11-01T10:00:00+00:00", "level": "INFO", "message": text.decode()[17:]}
+    return json.dumps(row).replace("ing", "\\u0069ng").encode()
+
+
+PROGRESS = (
+    b'{"timestamp": "2026-11-01T10:00:00+00:00", "level": "INFO", "type": "progress", '
+    b'"desc": "Train batch", "current": 3, "total": 8, "percent": 37}'
+)
+
+
+@pytest.mark.parametrize("name", registry.ids())
+@pytest.mark.parametrize("source", ["launcher", "trainer", "orchestrator", "inference"])
+def test_lines_without_the_words_of_an_event_are_left_out_and_no_others(monkeypatch, name, source):
+    rows = [line for log in LOGS.values() for line in log.splitlines()]
+    rows += [as_json(line) for line in rows] + [PROGRESS]
+    rows += [b"\x1b[32m" + line[:20] + b"\x1b[0m" + line[20:] for line in rows]
+    found = sources._events(name, source, tuple(rows))
+    sources._events.cache_clear()
+    monkeypatch.setattr(sources, "_HIDDEN", (b"",))
+    assert found == sources._events(name, source, tuple(rows))
+    sources._events.cache_clear()
 
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="needs the shared corpus")
