@@ -62,7 +62,7 @@ class LocalSet:
 
     @property
     def files(self) -> list[LocalFile]:
-        """Return all files of the step: those of its parts and the configs."""
+        """Return all files of this checkpoint, with the config files that lie beside it."""
         return [*self.data, *self.beside]
 
     @property
@@ -74,7 +74,7 @@ class LocalSet:
 
     @property
     def bytes(self) -> int:
-        """Return the size of all files of the step that are to be uploaded, in bytes."""
+        """Return the size of all files of this checkpoint together, in bytes."""
         return sum(file.size for file in self.files)
 
 

@@ -173,9 +173,9 @@ async def train_on_a_small_disk_without_rotation(stage: Stage) -> None:
 
 
 async def train_beyond_the_plan(stage: Stage) -> None:
-    """Launch a run whose config plans six steps, but ends the training only after a number of
-    epochs, and wait until step 4 has finished. Raises StageError if that takes longer than two
-    minutes.
+    """Launch a run whose config announces six steps but does not end the training after them, only
+    after a number of epochs. Wait until step 4 has finished. Raises StageError if that takes longer
+    than two minutes.
     """
     replace_in_config(stage, "total_training_steps = 10000\n", "")
     edit_config(stage, {"plan.steps": _PLANNED})
