@@ -205,10 +205,10 @@ class ChainCheck:
         self.checked.breaks += 1
 
     def end(self, file: str, offset: int) -> None:
-        """Record a break in `checked` if records are missing at the end of the journal (the agent's
-        log of actions and incidents). That is so if a record is known from another place that is
-        newer than the last one that `line` was given. `file` and `offset` (in bytes) are where the
-        journal's last line ends. Call this after the last line.
+        """Say in the result, the attribute `checked`, whether records are missing at the end of
+        the journal (the agent's log of actions and incidents). They are if another place has a
+        record that is newer than the last one that `line` was given. `file` and `offset` (in bytes)
+        are where the journal's last line ends. Call this after the last line.
         """
         anchor, last = self._anchor, self.checked.last_seq
         if anchor is not None and last is not None and last < anchor.seq:

@@ -127,10 +127,10 @@ class Board:
         return _read(self.root / "devices" / str(index))
 
     def set(self, index: int, **values: int) -> None:
-        """Change settings of the GPU with the number `index`, such as util (percent), temp (°C),
-        power (watts), throttle, or error (the NVML return code of every call). With -1 a value
-        follows from what the processes on the GPU do. Setting `xid` also raises an Xid event with
-        that number. Raises KeyError if there is no such setting.
+        """Change what the simulated GPU with the number `index` reports, such as util (percent),
+        temp (°C), power (watts), throttle, or error (the NVML return code of every call). With -1 a
+        value follows from what the processes on the GPU do. Setting `xid` also raises an Xid event
+        with that number. Raises KeyError if there is no such setting.
         """
         for key in values:
             if key not in _SETTINGS:
