@@ -62,10 +62,9 @@ def _report_of(answer: Any) -> CheckpointReport:
     report["checkpoints"] = [_filled(one, CheckpointRow) for one in report["checkpoints"]]
     for one in report["checkpoints"]:
         one["parts"] = [_filled(part, PartRow) for part in one["parts"]]
-    if report.get("guard"):
-        report["guard"] = _filled(report["guard"], GuardRow)
-    report["disk"] = _filled(report["disk"], DiskUsage)
-    report["forecast"] = _filled(report["forecast"], ForecastRow)
+    for name, kind in (("guard", GuardRow), ("disk", DiskUsage), ("forecast", ForecastRow)):
+        if report.get(name) is not None:
+            report[name] = _filled(report[name], kind)
     found: CheckpointReport = report
     return found
 
