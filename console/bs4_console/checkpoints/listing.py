@@ -61,7 +61,7 @@ def _report_of(answer: Any) -> CheckpointReport:
     report: Any = _filled(answer, CheckpointReport)
     report["checkpoints"] = [_filled(one, CheckpointRow) for one in report["checkpoints"]]
     for one in report["checkpoints"]:
-        one["parts"] = [_filled(part, PartRow) for part in one["parts"]]
+        one["parts"] = [_filled(part, PartRow) for part in one["parts"] or ()]
     if report.get("guard"):
         report["guard"] = _filled(report["guard"], GuardRow)
     report["disk"] = _filled(report["disk"], DiskUsage)
@@ -72,7 +72,7 @@ def _report_of(answer: Any) -> CheckpointReport:
 
 def _filled(row: Any, kind: type) -> Any:
     """Return a row with None for each field that every row of its kind has and this one lacks."""
-    return {**dict.fromkeys(sorted(kind.__required_keys__)), **row}  # type: ignore[attr-defined]
+    return {**dict.fromkeys(sorted(kind.__required_keys__)), **(row or {})}  # type: ignore[attr-defined]
 
 
 def of_directory(path: Path, trainer: str | None = None) -> list[CheckpointReport]:
