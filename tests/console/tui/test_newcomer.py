@@ -203,7 +203,7 @@ async def test_the_question_before_a_stop_says_which_steps_are_lost() -> None:
         await drive(pilot, [session], (":stop",))
         newest = session.state.runs[run].step
         first = redone.steps_again(session.state.runs[run], 180)[0]
-        said = f"Steps {first} to {newest} are lost: the newest complete checkpoint is that of"
+        said = f"steps are trained again, {first} to {newest}: checkpoint 180 is kept"
         await until(pilot, lambda: said in asked())
         rows = [strip.text for strip in app.screen._compositor.render_strips()]
         assert any("stop it" in row and "cancel" in row for row in rows)
@@ -212,10 +212,10 @@ async def test_the_question_before_a_stop_says_which_steps_are_lost() -> None:
 @pytest.mark.parametrize(
     ("step", "earlier", "resumable", "said"),
     [
-        (43, False, 40, "Steps 41 to 43 are lost"),
-        (43, False, 42, "Step 43 is lost"),
-        (43, False, None, "Steps 1 to 43 are lost: no checkpoint is complete."),
-        (43, False, 43, "No finished step is lost: step 43 can be resumed."),
+        (43, False, 40, "3 steps are trained again, 41 to 43: checkpoint 40 is kept."),
+        (43, False, 42, "Step 43 is trained again: checkpoint 42 is kept."),
+        (43, False, None, "43 steps are trained again, 1 to 43: no checkpoint is complete."),
+        (43, False, 43, "No finished step is trained again: checkpoint 43 is kept."),
         (12, False, 200, "What was trained since"),
         (47, True, None, "What was trained since"),
         (None, False, 40, "What was trained since"),
@@ -230,6 +230,24 @@ def test_what_a_stop_loses_is_said_only_of_the_present_attempt(
     report: Any = {"resumable": resumable}
     assert stop.lost(run, report).startswith(said)
     assert stop.lost(run, None).startswith("What was trained since")
+
+
+@pytest.mark.parametrize(
+    ("step", "said"),
+    [
+        (43, "4 steps are trained again, 40 to 43: checkpoint 40 is kept, which was saved before"),
+        (40, "Step 40 is trained again: checkpoint 40 is kept, which was saved before step 40."),
+    ],
+)
+def test_a_step_that_is_trained_again_from_its_own_checkpoint_is_no_contradiction(
+    step: int, said: str
+) -> None:
+    """January's generation saves a step's checkpoint before it trains the step."""
+    run: Any = SimpleNamespace(
+        step=step, step_of_earlier=False, view=SimpleNamespace(trainer="prime-rl-2026-01")
+    )
+    report: Any = {"resumable": 40}
+    assert stop.lost(run, report).startswith(said)
 
 
 async def test_a_malformed_report_of_checkpoints_keeps_nobody_from_a_stop() -> None:
