@@ -153,6 +153,40 @@ def test_the_journal_does_not_repeat_the_name_that_was_typed() -> None:
     assert "confirm_run" not in said
 
 
+def test_a_plan_in_the_journal_has_its_hash_and_its_steps() -> None:
+    pod = fixtures.planned().state
+    (made,) = pod.ledger.plans.values()
+    common = {"action": made.action, "run": made.run}
+    fixtures.journal(pod, "action", 1, **common, kind="plan", event="accepted", body={})
+    fixtures.journal(pod, "action", 1, **common, event="done", result={"plan_hash": made.plan_hash})
+    lines = journal.lines(pod, pod.ledger.actions[made.action], 100)
+    said = "\n".join(map(text_of, lines))
+    assert f"plan {made.plan_hash[:16]}" in said
+    for step in made.plan["steps"]:
+        assert " ".join(str(step["title"]).split()) in " ".join(said.split())
+    assert all(width_of(line) <= 100 for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("kind", "error", "word"),
+    [
+        ("plan", "refused", "refused"),
+        ("plan", "not-applicable", "refused"),
+        ("plan", "step-failed", "failed"),
+        ("playbook", "refused", "failed"),
+    ],
+)
+def test_a_plan_that_is_refused_has_not_failed(kind: str, error: str, word: str) -> None:
+    pod = fixtures.healthy().state
+    common = {"action": "01J" + "0" * 23, "run": ""}
+    fixtures.journal(pod, "action", 1, **common, kind=kind, event="accepted", body={})
+    fixtures.journal(
+        pod, "action", 1, **common, event="failed", detail="No.", result={"error": error}
+    )
+    rows = {row.key[1]: row for row in journal.pod_rows(pod, fixtures.CLOCK)}
+    assert text_of(rows[common["action"]].cells["state"]) == f"✖ {word}"
+
+
 def test_an_incident_that_is_over_says_so_before_its_title() -> None:
     pod = fixtures.recovered().state
     (found,) = pod.ledger.incidents.values()
