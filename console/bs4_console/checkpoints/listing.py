@@ -71,8 +71,11 @@ def _report_of(answer: Any) -> CheckpointReport:
 
 
 def _filled(row: Any, kind: type) -> Any:
-    """Return a row with None for each field that every row of its kind has and this one lacks."""
-    return {**dict.fromkeys(sorted(kind.__required_keys__)), **(row or {})}  # type: ignore[attr-defined]
+    """Return a row with None for each field that every row of its kind has and this one lacks. A
+    row that is None lacks them all.
+    """
+    unknown = dict.fromkeys(sorted(kind.__required_keys__))  # type: ignore[attr-defined]
+    return {**unknown, **(row or {})}
 
 
 def of_directory(path: Path, trainer: str | None = None) -> list[CheckpointReport]:

@@ -314,7 +314,7 @@ async def test_the_size_of_each_directory_that_is_moved_is_read_on_a_small_termi
         lines = shown(app).splitlines()
         for size, name in (("507 KiB", "rollouts"), ("3.0 MiB", "broadcasts")):
             assert any(size in line and name in line for line in lines)
-        told = [line for panel in screen.query("#plan") for line in panel.lines]  # type: ignore[attr-defined]
+        told = screen.query_one("#plan", Panel).lines
         assert all(width_of(line) <= 80 - 8 for line in told), "nothing is cut by the edge"
 
 
