@@ -234,6 +234,15 @@ class SavedStep(TypedDict, total=False):
     bytes: int
 
 
+class OlderSteps(TypedDict, total=False):
+    """How many checkpoints are not listed one by one, because they are older than those that are:
+    `complete` ones, from which a resume can start, and `incomplete` ones.
+    """
+
+    complete: int
+    incomplete: int
+
+
 class NeededPort(TypedDict, total=False):
     """A port on which the run will listen, and who uses that port now."""
 
@@ -276,6 +285,10 @@ class StartPart(Unknown, total=False):
     """Indexes of the GPUs that the run will use."""
     checkpoints: Sequence[SavedStep]
     """The newest checkpoints in the output directory, oldest first."""
+    older: OlderSteps
+    """The checkpoints there that are older than those in `checkpoints`. Agents before this field
+    leave it out.
+    """
     ports: Sequence[NeededPort]
     serves_itself: bool | None
     """True if the run starts its own inference server."""

@@ -299,6 +299,11 @@ async def start(
     except TimeoutError:
         process.kill()
         line = b""
+    except asyncio.CancelledError:
+        # Nobody else knows this process yet. It has started nothing before its first line.
+        process.kill()
+        process.wait()
+        raise
     if not line:
         process.wait()
         raise PodError(f"Practice pod {name} did not start; read {log}.")

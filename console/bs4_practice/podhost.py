@@ -125,8 +125,11 @@ class PodHost:
 
     async def _session(self, channel: asyncssh.SSHServerProcess[bytes]) -> None:
         """Run a command (or a shell that reads standard input) in a session of its own, as sshd
-        does.
+        does. Do nothing if the pod has begun to end since the task was made.
         """
+        if self._ending.is_set():
+            channel.exit(255)  # what it starts might outlive the pod
+            return
         command = channel.command
         argv = [shell(), "-c", command] if command is not None else [shell(), "-l"]
         process = subprocess.Popen(

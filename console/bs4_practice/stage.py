@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import tempfile
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +21,7 @@ from bs4_console.transport.hostkeys import HostKeys
 from bs4_console.transport.ssh import SshTransport
 from bs4_practice import pod as practice
 from bs4_practice import witness
+from bs4_practice.place import belongs, place
 
 #: Trainer ids of the command line -> the miniature's generations.
 GENERATIONS = {"prime-rl-2026-01": "2026-01", "prime-rl": "current", "verl": "verl"}
@@ -185,12 +185,12 @@ async def staged(
     files are gone. `step_seconds`, `pace`, `foreign_pids`, `name` and `settings` are passed to
     `bs4_practice.pod.start`. Raises PodError if the pod does not come up.
     """
-    with tempfile.TemporaryDirectory(prefix="bs4-") as directory:
-        root = Path(directory)
+    with place() as root:
         own = {"step_seconds": step_seconds, "foreign_pids": foreign_pids, "pace": pace, **settings}
         pod = await practice.start(name, GENERATIONS[trainer], root / "p", **own)
         stage: Stage | None = None
         try:
+            belongs(root, pod.pid)
             session = connect(pod, root / "known_hosts")
             life = asyncio.create_task(session.run())
             try:

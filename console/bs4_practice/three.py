@@ -6,10 +6,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import tempfile
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from bs4_console.errors import ConsoleError
 from bs4_console.fleet.watched import Fleet
@@ -17,6 +15,7 @@ from bs4_console.pods.session import PodSession
 from bs4_console.pods.state import PodState
 from bs4_practice import faults
 from bs4_practice import pod as practice
+from bs4_practice.place import belongs, place
 from bs4_practice.stage import connect, shell_words
 
 RUN = "practice"
@@ -107,8 +106,7 @@ async def three_pods() -> AsyncIterator[Practice]:
     sessions, which are not started yet. When the block ends, the pods and their files are gone.
     Raises PodError if a pod does not come up.
     """
-    with tempfile.TemporaryDirectory(prefix="bs4-") as directory:
-        root = Path(directory)
+    with place() as root:
         pods = await asyncio.gather(
             *(
                 practice.start(
@@ -120,9 +118,14 @@ async def three_pods() -> AsyncIterator[Practice]:
         try:
             sessions, shells = [], {}
             for pod in pods:
+                belongs(root, pod.pid)
                 known_hosts = root / f"known-{pod.name}"
                 sessions.append(connect(pod, known_hosts, root / "mirror" / pod.name))
                 shells[pod.name] = shell_words(pod, known_hosts)
-            yield Practice(Fleet(sessions), {pod.name: pod for pod in pods}, shells)
+            fleet = Fleet(sessions)
+            try:
+                yield Practice(fleet, {pod.name: pod for pod in pods}, shells)
+            finally:
+                await fleet.stop()  # or its sessions would write to pods that are being ended
         finally:
             await asyncio.gather(*(pod.stop() for pod in pods))

@@ -1,5 +1,5 @@
 """The launch of a run as a kind of action, from the request to the first step: what is planned,
-what is confirmed, the three steps, and when it has succeeded.
+what is confirmed, the steps, and when it has succeeded.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 from bs4_agent.actions.kind import Outcome, PlanFields, PlannedKind, Underway
 from bs4_agent.actions.submission import Submission
 from bs4_agent.launch import validation
-from bs4_agent.launch.plan import AWAITED, FIRST_STEP, NAME, LaunchPlan, direct
+from bs4_agent.launch.plan import ARCHIVE, AWAITED, FIRST_STEP, MOVE, NAME, LaunchPlan, direct
 from bs4_agent.playbooks.plan import LIFETIME_S
 from bs4_agent.playbooks.pod_actions import Planned, Say, Stepping, Target, Waiting, targets_at
 from bs4_agent.pod import Pod
@@ -63,6 +63,26 @@ class LaunchContext:
         if not self.waited:
             self.first = self.pod.wait_first_step(self.run, self.attempt(), say, self.pause)
             self.waited = True
+
+
+class ArchiveLogs(Stepping):
+    """The step of a launch that keeps the logs of the attempt before, because a trainer may delete
+    them when it starts. See `playbooks.pod_actions.Step` for the methods.
+    """
+
+    def done(self, context: LaunchContext, planned: Planned) -> bool:
+        """Return True if this action has prepared an attempt, which it does only after the logs are
+        archived. The logs that lie in the old places now are those of the new attempt.
+        """
+        return context.pod.claimed(context.run, context.key)
+
+    def act(
+        self, context: LaunchContext, planned: Planned, targets: Sequence[Target], say: Say
+    ) -> str:
+        """Archive the logs on the pod, and return a sentence about the result. Raises StepFailed if
+        a file cannot be archived, and Refused if another user owns a directory or may write to it.
+        """
+        return context.pod.archive_logs(context.run)
 
 
 class MoveAside(Stepping):
@@ -128,7 +148,8 @@ class FirstStep(Waiting):
 
 
 STEPS: Mapping[str, Any] = {
-    "move_aside": MoveAside(),
+    ARCHIVE: ArchiveLogs(),
+    MOVE: MoveAside(),
     "start": Start(),
     FIRST_STEP: FirstStep(),
 }
@@ -221,7 +242,11 @@ class Launch(PlannedKind[LaunchPlan]):
         if age_s <= LIFETIME_S or self._pod.launched(action.run, action.key) is not None:
             return ""
         aside = ""
-        if any(step.state == "done" for step in action.steps):
+        kinds = [step.get("kind") for step in action.body.get("plan", {}).get("steps", ())]
+        done = [
+            kind for kind, step in zip(kinds, action.steps, strict=False) if step.state == "done"
+        ]
+        if MOVE in done:
             aside = " What it had moved aside before lies in the run's trash."
         return (
             f"it was accepted {age_s / 60.0:.0f} minutes ago and had not started the run when the "

@@ -39,6 +39,8 @@ from bs4_common.trainers.settings import Settings
 
 #: The name in place of a playbook's id in records of plans.
 NAME = "launch"
+#: The kinds of the steps that keep the logs of the attempt before, and that clear the way.
+ARCHIVE, MOVE = "archive_logs", "move_aside"
 #: The kind of the step that waits until the run is seen to work.
 FIRST_STEP = "first_step"
 #: Seconds. A launch without a first step for this long is not called good. Large models load for up
@@ -184,7 +186,9 @@ class LaunchPlan:
             directories = []
             for path in self._moved:
                 directories.append({"path": path, "bytes": size_of(Path(path))[0]})
-            rows[0]["shown"] = {"directories": directories}
+            for row in rows:
+                if row["kind"] == MOVE:
+                    row["shown"] = {"directories": directories}
         return rows
 
 
@@ -246,7 +250,13 @@ def make(
         moves=moves,
         typed_name=typed,
         config={**_described(spec, current), "max_steps": runs.trainer(spec).max_steps(spec)},
-        steps=planned_steps(spec, moves, shlex.join(argv), environment),
+        steps=planned_steps(
+            spec,
+            moves,
+            shlex.join(argv),
+            environment,
+            archives=known is not None and bool(known.attempts),
+        ),
         expires_m=time.monotonic() + LIFETIME_S,
     )
 
@@ -286,18 +296,26 @@ def _title(spec: LaunchSpec) -> str:
 
 
 def planned_steps(
-    spec: LaunchSpec, moves: Sequence[Path], command: str, environment: Mapping[str, str]
+    spec: LaunchSpec,
+    moves: Sequence[Path],
+    command: str,
+    environment: Mapping[str, str],
+    *,
+    archives: bool = False,
 ) -> list[Planned]:
-    """Return the steps of a plan that starts `spec`: move `moves` aside if there are any, start the
-    run, and wait until it works if that can be seen. `command` is the command line of the start,
-    for people, and `environment` the variables that are added for it.
+    """Return the steps of a plan that starts `spec`: archive the logs of the attempt before if
+    `archives` is true, move `moves` aside if there are any, start the run, and wait until it works
+    if that can be seen. `command` is the command line of the start, for people, and `environment`
+    the variables that are added for it.
     """
     steps = []
+    if archives:
+        steps.append(Planned(ARCHIVE, f"Archive the logs of {spec.run}", "", {}, [], {}))
     if moves:
         count = words.directories(len(moves))
         title = f"Move {count} that would confuse this start to the run's trash"
         commands = [f"mv {shlex.quote(str(path))} <trash>/" for path in moves]
-        steps.append(Planned("move_aside", title, "; ".join(commands), {}, [], {}))
+        steps.append(Planned(MOVE, title, "; ".join(commands), {}, [], {}))
     shown = {"cwd": str(spec.cwd), "environment": environment}
     steps.append(Planned("start", _title(spec), command, {}, [], shown))
     if spec.component in WATCHED:

@@ -8,7 +8,7 @@ import dataclasses
 import itertools
 import shlex
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
@@ -140,7 +140,7 @@ def at_run(
         ),
         "modules": modules(run),
         "gpu_ids": gpu_ids(run),
-        "checkpoints": [_checkpoint(c) for c in run.checkpoints[-_TOLD:]],
+        **listed(run.checkpoints),
         "ports": _ports(pod, spec, run),
         "serves_itself": serves_itself(run),
         "disk": disk_usage(run.layout.output_dir),
@@ -274,6 +274,18 @@ def _ports(pod: Pod, spec: LaunchSpec, run: RunFacts) -> list[NeededPort]:
 
 def _checkpoint(checkpoint: Checkpoint) -> SavedStep:
     return {"step": checkpoint.step, "complete": checkpoint.complete, "bytes": checkpoint.bytes}
+
+
+def listed(checkpoints: Sequence[Checkpoint]) -> StartPart:
+    """Return the fields of an answer about a start that tell of `checkpoints`, which are in the
+    order of their steps: the newest one by one, and how many older ones are complete or not.
+    """
+    older = checkpoints[:-_TOLD]
+    whole = sum(checkpoint.complete for checkpoint in older)
+    return {
+        "checkpoints": [_checkpoint(c) for c in checkpoints[-_TOLD:]],
+        "older": {"complete": whole, "incomplete": len(older) - whole},
+    }
 
 
 def _setting(run: RunFacts, *keys: str) -> float | None:

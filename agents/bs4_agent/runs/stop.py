@@ -63,7 +63,9 @@ class StopStep:
 class StopReport:
     """What a stop of a run did. `sent` are records of the signals that were sent, `left` the
     processes of the run that still live, and `holding` those processes of the run that still hold a
-    GPU. The stop has worked if both `left` and `holding` are empty.
+    GPU. The stop has worked if both `left` and `holding` are empty. `seen` is how many processes of
+    the run lived at some moment of the stop. Not all of them need a signal: some end because the
+    launcher ends them, or because the one they work for has ended.
 
     `attempt` is the number of the run's newest attempt. `started_t` and `ended_t` are the Unix
     times in seconds at which the stop began and ended.
@@ -76,6 +78,7 @@ class StopReport:
     ended_t: float | None = None
     left: Sequence[Member] = ()
     holding: Sequence[Member] = ()
+    seen: int = 0
 
     @property
     def ok(self) -> bool:
@@ -89,10 +92,10 @@ class StopReport:
         """
         if self.ok:
             count = len({one.identity for one in self.sent if not one.refused})
-            return (
-                f"{self.run} has ended and nothing of it is left ({count} "
-                f"process{'' if count == 1 else 'es'} signalled)"
-            )
+            told = f"{_processes(count)} signalled"
+            if self.seen > count:
+                told = f"{_processes(self.seen)}, {count} of them signalled"
+            return f"{self.run} has ended and nothing of it is left ({told})"
         return (
             f"of {self.run} there still live {_names([*self.left, *self.holding])}; a process that "
             "survives KILL waits for the kernel: release the pod if it stays"
@@ -116,6 +119,7 @@ class StopRun:
         self._run = runs.get(run)
         self._gpu_holders = gpu_holders
         self._scale = scale
+        self._seen: set[Identity] = set()
 
     def plan(self) -> list[StopStep]:
         """Return the stages of a stop as they would be now: first the signals of the trainer's stop
@@ -165,7 +169,7 @@ class StopRun:
             self._sweep(report, say)
             self._prove(report, say)
             record.finish()
-        report.ended_t = time.time()
+        report.ended_t, report.seen = time.time(), len(self._seen)
         self._settle(report)
         if not report.ok:
             raise StepFailed(report.sentence + ".")
@@ -267,7 +271,9 @@ class StopRun:
     def _living(self) -> list[Member]:
         """Return every living member of any attempt, from a fresh scan of all processes."""
         self._runs.membership.observe(self._runs.table.snapshot(max_age=0.0))
-        return self._runs.membership.living(self._run.name)
+        living = self._runs.membership.living(self._run.name)
+        self._seen.update(_identities(living))
+        return living
 
     def _launcher(self, living: Sequence[Member]) -> Member | None:
         """Return the trainer's launcher, or None if it has ended. That is the Python process and
@@ -334,6 +340,11 @@ class _Record:
     def _write(self, *, finished: bool) -> None:
         """Write the file."""
         write_json(self._path, {"steps": self._steps, "finished": finished, **stamp()})
+
+
+def _processes(number: int) -> str:
+    """Return the number of processes as a phrase."""
+    return f"{number} process{'' if number == 1 else 'es'}"
 
 
 def _identities(members: Sequence[Member]) -> list[Identity]:

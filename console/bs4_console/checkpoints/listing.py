@@ -61,17 +61,21 @@ def _report_of(answer: Any) -> CheckpointReport:
     report: Any = _filled(answer, CheckpointReport)
     report["checkpoints"] = [_filled(one, CheckpointRow) for one in report["checkpoints"]]
     for one in report["checkpoints"]:
-        one["parts"] = [_filled(part, PartRow) for part in one["parts"]]
-    for name, kind in (("guard", GuardRow), ("disk", DiskUsage), ("forecast", ForecastRow)):
-        if report.get(name) is not None:
-            report[name] = _filled(report[name], kind)
+        one["parts"] = [_filled(part, PartRow) for part in one["parts"] or ()]
+    if report.get("guard"):
+        report["guard"] = _filled(report["guard"], GuardRow)
+    report["disk"] = _filled(report["disk"], DiskUsage)
+    report["forecast"] = _filled(report["forecast"], ForecastRow)
     found: CheckpointReport = report
     return found
 
 
 def _filled(row: Any, kind: type) -> Any:
-    """Return a row with None for each field that every row of its kind has and this one lacks."""
-    return {**dict.fromkeys(sorted(kind.__required_keys__)), **row}  # type: ignore[attr-defined]
+    """Return a row with None for each field that every row of its kind has and this one lacks. A
+    row that is None lacks them all.
+    """
+    unknown = dict.fromkeys(sorted(kind.__required_keys__))  # type: ignore[attr-defined]
+    return {**unknown, **(row or {})}
 
 
 def of_directory(path: Path, trainer: str | None = None) -> list[CheckpointReport]:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
+import signal
 import sys
-import tempfile
-from pathlib import Path
+from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING
 
 from bs4_console.cli.output import emit, finding_code
@@ -91,14 +92,55 @@ def run(options: argparse.Namespace) -> int:
                 "Practice pods need Linux's /proc.",
                 "Run this on Linux; `bs4-console demo` opens a recorded incident here.",
             )
-        return asyncio.run(_play(options) if headless or options.no_fix else _practise(options))
+        played = _play(options) if headless or options.no_fix else _practise(options)
+        return asyncio.run(_to_its_end(played))
     if not on_linux:
         why = (
             "Practice pods need Linux's /proc, which this system lacks: this is a recorded "
             "incident."
         )
         return asyncio.run(_recorded(why, headless=headless, as_json=options.json))
-    return asyncio.run(_printed() if headless else _on_screen())
+    return asyncio.run(_to_its_end(_printed() if headless else _on_screen()))
+
+
+async def _to_its_end(demo: Coroutine[None, None, int]) -> int:
+    """Run `demo` and return its exit code. On Ctrl-C, SIGTERM, or SIGHUP (the terminal was closed)
+    it is cancelled, so that it ends its practice pods and removes their directory; the result is
+    then 128 and the signal's number. Further signals do not break that off.
+    """
+    task, loop, came = asyncio.ensure_future(demo), asyncio.get_running_loop(), list[int]()
+    terminals = [descriptor for descriptor in (0, 1, 2) if os.isatty(descriptor)]
+
+    def end(number: int) -> None:
+        if not came:
+            came.append(number)
+            if number == signal.SIGHUP:
+                _leave(terminals)
+            task.cancel()
+
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    for number in numbers:
+        loop.add_signal_handler(number, end, number)
+    try:
+        code = await task
+    except asyncio.CancelledError:
+        if not came:
+            raise
+        code = 0
+    finally:
+        for number in numbers:
+            loop.remove_signal_handler(number)
+    return 128 + came[0] if came else code
+
+
+def _leave(terminals: Sequence[int]) -> None:
+    """Have the descriptors `terminals` read and write nothing, because their terminal is closed.
+    Every write to it would fail, also those with which the screen is left.
+    """
+    null = os.open(os.devnull, os.O_RDWR)
+    for descriptor in terminals:
+        os.dup2(null, descriptor)
+    os.close(null)
 
 
 async def _recorded(why: str, *, headless: bool, as_json: bool) -> int:
@@ -184,14 +226,15 @@ async def _practise(options: argparse.Namespace) -> int:
     print("A practice pod is being started; that takes about ten seconds.", flush=True)
     from bs4_console.fleet.watched import Fleet
     from bs4_console.tui.app import configured
+    from bs4_practice.place import place
     from bs4_practice.stage import connect, shell_words, staged
 
     settings = {"foreign_pids": scenario.foreign_pids, **scenario.pod}
-    with tempfile.TemporaryDirectory(prefix="bs4-") as directory:
+    with place() as directory:
         async with staged(trainer, **settings) as stage:
             # The person has a console of their own on the pod, beside the one that breaks it.
-            known_hosts = Path(directory) / "known_hosts"
-            own = connect(stage.pod, known_hosts, Path(directory) / "mirror")
+            known_hosts = directory / "known_hosts"
+            own = connect(stage.pod, known_hosts, directory / "mirror")
             app = configured(Fleet([own]), practice=True)
             app.practice_shells = {own.state.name: shell_words(stage.pod, known_hosts)}
             breaking = asyncio.create_task(_broken(app, scenario, stage))

@@ -371,16 +371,18 @@ def must_type(view: PlanView) -> bool:
 
 
 def plan_lines(view: PlanView, state: PodState, price: float | None = None) -> list[str]:
-    """Return lines for a person about a launch plan, to be shown beside its steps: why the run
-    resumes at its training step, notes, environment variables, the config's model, and an estimate
-    of time and cost. `price` is in US dollars an hour, or None if unknown.
+    """Return lines for a person about a launch plan, to be shown beside its steps: from
+    which training step the run goes on and why, notes, environment variables, the config's model,
+    and an estimate of time and cost. `price` is in US dollars an hour, or None if unknown.
     """
     return list(_said(record(view.plan, PlanBody), state.runs.get(view.run), price))
 
 
 def _said(body: PlanBody, run: RunState | None, price: float | None) -> Iterator[str]:
     if body.get("why"):
-        yield f"because {body['why']}"
+        resume = body.get("resume")
+        where = "afresh" if resume is None else f"from step {resume}"
+        yield f"{where}, because {body['why']}"
     for text in body.get("notes", []):
         yield f"note: {text}"
     starts = (step for step in body.get("steps", ()) if step.get("kind") == "start")

@@ -31,6 +31,8 @@ _REFUSALS = {
     "refused": "stale-checkpoint-deadlock",
     "launch-failed": "path-drift",
 }
+#: Agents that do not tell how many older checkpoints there are list at most this many.
+_TOLD_BEFORE = 16
 #: The severity of playbooks with which a start fails or loses work. Milder findings are shown and
 #: do not stop it.
 _GRAVE = "critical"
@@ -107,9 +109,13 @@ def _earlier(run: StartPart, wanted: Wanted) -> Check:
     for row in run.get("checkpoints", ()):
         if "step" in row:
             (whole if row.get("complete") else torn).append(row["step"])
-    there = f"Complete steps there: {', '.join(map(str, whole)) or 'none'}" + (
-        f"; incomplete: {', '.join(map(str, torn))}." if torn else "."
-    )
+    older = run.get("older") or {}
+    there = f"Complete steps there: {_steps(whole, older.get('complete', 0))}"
+    if torn or older.get("incomplete"):
+        there += f"; incomplete: {_steps(torn, older.get('incomplete', 0))}"
+    if "older" not in run and len(whole) + len(torn) >= _TOLD_BEFORE:
+        there += " (the newest; this agent does not say whether there are older ones)"
+    there += "."
     if run.get("refused") is not None:
         return said(_EARLIER, "unknown", f"The launch is refused before this is looked at. {there}")
     moves = plan.get("moves")
@@ -132,6 +138,16 @@ def _earlier(run: StartPart, wanted: Wanted) -> Check:
     return said(_EARLIER, "ok", there)
 
 
+def _steps(listed: Sequence[int], older: int) -> str:
+    """Return checkpoints as text: the steps of those that are listed, and how many older ones there
+    are, such as "300, 305 and 59 older".
+    """
+    if not listed:
+        return f"{older} older ones" if older else "none"
+    steps = ", ".join(map(str, listed))
+    return f"{steps} and {older} older" if older else steps
+
+
 def _disk(run: StartPart, wanted: Wanted) -> Check:
     free, _ = space(run.get("disk"))
     if free is None:
@@ -143,6 +159,7 @@ def _disk(run: StartPart, wanted: Wanted) -> Check:
         )
     keep, goal, interval = run.get("keep_last"), run.get("max_steps"), run.get("interval")
     there = sum(1 for row in run.get("checkpoints", ()) if row.get("complete"))
+    there += (run.get("older") or {}).get("complete", 0)
     one = f"a checkpoint is {gib(size)} ({origin})"
     if keep is not None and keep >= 1:
         # A trainer deletes the oldest checkpoint after the newest is saved. A short run never has

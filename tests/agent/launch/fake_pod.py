@@ -61,7 +61,9 @@ class FakePod:
             moves=moves,
             typed_name=bool(moves),
             config={"digest": self.config()},
-            steps=plan.planned_steps(spec, moves, "uv run", {"A": "b"}),
+            steps=plan.planned_steps(
+                spec, moves, "uv run", {"A": "b"}, archives=bool(self.started())
+            ),
             expires_m=time.monotonic() + 60.0,
         )
 
@@ -85,6 +87,9 @@ class FakePod:
             if (here := self.root / path.name).exists():
                 here.rename(trash / path.name)
         return "moved 1 directory"
+
+    def archive_logs(self, run: str) -> str:
+        return "3 log files are archived in /logs"
 
     def launch(self, spec: LaunchSpec, key: str) -> int:
         self.on_start()

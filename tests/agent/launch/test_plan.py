@@ -170,6 +170,18 @@ def test_the_newest_step_that_is_complete_on_every_side_is_resumed(bench: Bench)
     assert plan.argv[list(plan.argv).index(flag) + 1] == "10"
 
 
+def test_the_logs_of_the_attempt_before_are_archived_by_a_step_of_the_plan(bench: Bench) -> None:
+    bench.save(5)
+    assert "archive_logs" not in [step.kind for step in bench.plan().steps]
+    bench.ended()
+    bench.save(10, "orchestrator")
+    shown = bench.plan().as_dict()["steps"]
+    assert [step["kind"] for step in shown] == ["archive_logs", "move_aside", "start", "first_step"]
+    assert shown[0]["title"] == "Archive the logs of demo"
+    assert shown[1]["shown"]["directories"], "the sizes are of the step that moves"
+    assert "directories" not in shown[0]["shown"]
+
+
 def test_where_nothing_is_complete_a_silent_fresh_start_is_refused(bench: Bench) -> None:
     bench.ended()
     bench.save(5, "orchestrator")

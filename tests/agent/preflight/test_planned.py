@@ -132,6 +132,17 @@ def test_a_resume_of_what_is_not_there_and_under_another_name(
     }
 
 
+def test_checkpoints_that_are_not_listed_are_counted() -> None:
+    def saved(step: int) -> Any:
+        return SimpleNamespace(step=step, complete=step != 2, bytes=7)
+
+    told = pod_probe.listed([saved(step) for step in range(1, 21)])
+    assert [row["step"] for row in told["checkpoints"]] == list(range(5, 21))
+    assert told["older"] == {"complete": 3, "incomplete": 1}
+    few = pod_probe.listed([saved(1), saved(2)])
+    assert (len(few["checkpoints"]), few["older"]) == (2, {"complete": 0, "incomplete": 0})
+
+
 def test_a_directory_that_another_living_run_writes(tmp_path: Path, library: Library) -> None:
     start = spec(tmp_path, "")
     layout = registry.get(OLD).layout(start)

@@ -16,6 +16,7 @@ import pytest
 
 from bs4_agent.launch.start import launch
 from bs4_agent.runs import ending, stop
+from bs4_agent.runs.ending import Sent
 from bs4_agent.runs.stop import StopRun
 from bs4_common.errors import StepFailed
 from bs4_common.identity import Identity, stat_fields
@@ -47,6 +48,7 @@ def test_a_tree_is_told_at_once_and_ends(family: Pod) -> None:
     before = [member for member in runs.members("alpha") if member.alive]
     report = StopRun(runs, "alpha").execute()
     assert report.ok
+    assert report.seen >= len(before)
     assert not any(one.alive() for one in found.values())
     interrupted = {one.identity for one in report.sent if one.signal == "SIGINT"}
     assert interrupted == {member.identity for member in before}
@@ -131,6 +133,14 @@ def test_the_launcher_alone_is_told_where_it_cleans_up_itself(pod: Pod) -> None:
         "the orphan was swept; the launcher ended the others itself"
     )
     assert (until(lambda: read(pod.attempt() / "end.json")) or {})["code"] == 1
+
+
+def test_the_result_accounts_for_every_process_and_not_only_for_those_that_were_signalled() -> None:
+    one = Sent("SIGINT", Identity(2, 1, "boot", 1), 0.0)
+    report = stop.StopReport(run="alpha", attempt=1, started_t=0.0, sent=[one], seen=13)
+    assert report.sentence.endswith("is left (13 processes, 1 of them signalled)")
+    report.seen = 1
+    assert report.sentence.endswith("is left (1 process signalled)")
 
 
 def test_stopped_processes_are_ended_too(pod: Pod) -> None:

@@ -106,6 +106,21 @@ def test_what_a_launch_would_move_aside_is_said() -> None:
     assert (ahead.state, ahead.playbook) == ("warning", "step-desync")
 
 
+def test_the_checkpoints_that_are_not_listed_are_said_to_be_there() -> None:
+    def there(**changes: Any) -> str:
+        return one("stale-checkpoint-deadlock", **changes).why
+
+    told = there(checkpoints=steps(2, 1), older={"complete": 46, "incomplete": 0})
+    assert told.endswith("Complete steps there: 5, 10 and 46 older.")
+    told = there(checkpoints=steps(2, 1), older={"complete": 0, "incomplete": 3})
+    assert told.endswith("Complete steps there: 5, 10; incomplete: 3 older ones.")
+    assert there(checkpoints=steps(2, 1)).endswith("Complete steps there: 5, 10.")
+    # An agent before this one lists sixteen and does not say whether there are more.
+    assert "does not say whether there are older ones" in there(checkpoints=steps(16, 1))
+    count = {"complete": 0, "incomplete": 0}
+    assert "older" not in there(checkpoints=steps(16, 1), older=count)
+
+
 @pytest.mark.parametrize(
     ("changes", "state"),
     [

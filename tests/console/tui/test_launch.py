@@ -17,7 +17,7 @@ from bs4_console.preflight.checks import Check
 from bs4_console.preflight.examine import Preflight
 from bs4_console.tui.app import ConsoleApp
 from bs4_console.tui.screens.launch import LaunchScreen
-from bs4_console.tui.styled_text import text_of
+from bs4_console.tui.styled_text import text_of, width_of
 from bs4_console.tui.widgets.panel import Panel
 from tests.console.tui import fixtures
 from tests.console.tui.driving import drive, until
@@ -291,6 +291,49 @@ async def test_where_checkpoints_are_moved_the_name_is_typed(looked: list[Check]
         await drive(pilot, [session], ("enter",))
         await until(pilot, lambda: bool(of(session, "launch")))
         assert of(session, "launch")[0]["confirm_run"] == "again-1"
+
+
+async def test_the_size_of_each_directory_that_is_moved_is_read_on_a_small_terminal(
+    looked: list[Check],
+) -> None:
+    session = fixtures.desync()
+    planned(session, typed=True)
+    app = ConsoleApp(fixtures.fleet(session), clock=fixtures.CLOCK)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await drive(pilot, [session], (":launch c.toml again-1", "enter"))
+        screen = app.screen
+        assert isinstance(screen, LaunchScreen)
+        await until(pilot, lambda: screen.plan is not None)
+        assert screen.plan is not None
+        below = "/home/somebody/a/rather/long/way/down/prime-rl/outputs/run_default"
+        screen.plan.plan["steps"][0]["shown"]["directories"] = [
+            {"path": f"{below}/{name}", "bytes": size}
+            for name, size in (("rollouts", 507 << 10), ("broadcasts", 3 << 20))
+        ]
+        screen.tell()
+        lines = shown(app).splitlines()
+        for size, name in (("507 KiB", "rollouts"), ("3.0 MiB", "broadcasts")):
+            assert any(size in line and name in line for line in lines)
+        told = screen.query_one("#plan", Panel).lines
+        assert all(width_of(line) <= 80 - 8 for line in told), "nothing is cut by the edge"
+
+
+async def test_why_it_starts_there_does_not_hang_below_the_last_step(looked: list[Check]) -> None:
+    session = fixtures.desync()
+    planned(session)
+    app = ConsoleApp(fixtures.fleet(session), clock=fixtures.CLOCK)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await drive(pilot, [session], (":launch c.toml again-1", "enter"))
+        screen = app.screen
+        assert isinstance(screen, LaunchScreen)
+        await until(pilot, lambda: screen.plan is not None)
+        lines = [line.strip() for line in shown(app).splitlines()]
+        at = lines.index("afresh, because it was asked for")
+        assert lines[at - 1] == ""
+        assert screen.plan is not None
+        screen.plan.plan["resume"] = 390
+        screen.tell()
+        assert "from step 390, because it was asked for" in shown(app)
 
 
 async def test_what_forbids_the_start_stops_it_before_a_plan(looked: list[Check]) -> None:

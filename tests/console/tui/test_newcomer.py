@@ -153,6 +153,40 @@ def test_the_journal_does_not_repeat_the_name_that_was_typed() -> None:
     assert "confirm_run" not in said
 
 
+def test_a_plan_in_the_journal_has_its_hash_and_its_steps() -> None:
+    pod = fixtures.planned().state
+    (made,) = pod.ledger.plans.values()
+    common = {"action": made.action, "run": made.run}
+    fixtures.journal(pod, "action", 1, **common, kind="plan", event="accepted", body={})
+    fixtures.journal(pod, "action", 1, **common, event="done", result={"plan_hash": made.plan_hash})
+    lines = journal.lines(pod, pod.ledger.actions[made.action], 100)
+    said = "\n".join(map(text_of, lines))
+    assert f"plan {made.plan_hash[:16]}" in said
+    for step in made.plan["steps"]:
+        assert " ".join(str(step["title"]).split()) in " ".join(said.split())
+    assert all(width_of(line) <= 100 for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("kind", "error", "word"),
+    [
+        ("plan", "refused", "refused"),
+        ("plan", "not-applicable", "refused"),
+        ("plan", "step-failed", "failed"),
+        ("playbook", "refused", "failed"),
+    ],
+)
+def test_a_plan_that_is_refused_has_not_failed(kind: str, error: str, word: str) -> None:
+    pod = fixtures.healthy().state
+    common = {"action": "01J" + "0" * 23, "run": ""}
+    fixtures.journal(pod, "action", 1, **common, kind=kind, event="accepted", body={})
+    fixtures.journal(
+        pod, "action", 1, **common, event="failed", detail="No.", result={"error": error}
+    )
+    rows = {row.key[1]: row for row in journal.pod_rows(pod, fixtures.CLOCK)}
+    assert text_of(rows[common["action"]].cells["state"]) == f"✖ {word}"
+
+
 def test_an_incident_that_is_over_says_so_before_its_title() -> None:
     pod = fixtures.recovered().state
     (found,) = pod.ledger.incidents.values()
@@ -203,7 +237,7 @@ async def test_the_question_before_a_stop_says_which_steps_are_lost() -> None:
         await drive(pilot, [session], (":stop",))
         newest = session.state.runs[run].step
         first = redone.steps_again(session.state.runs[run], 180)[0]
-        said = f"Steps {first} to {newest} are lost: the newest complete checkpoint is that of"
+        said = f"steps are trained again, {first} to {newest}: checkpoint 180 is kept"
         await until(pilot, lambda: said in asked())
         rows = [strip.text for strip in app.screen._compositor.render_strips()]
         assert any("stop it" in row and "cancel" in row for row in rows)
@@ -212,10 +246,10 @@ async def test_the_question_before_a_stop_says_which_steps_are_lost() -> None:
 @pytest.mark.parametrize(
     ("step", "earlier", "resumable", "said"),
     [
-        (43, False, 40, "Steps 41 to 43 are lost"),
-        (43, False, 42, "Step 43 is lost"),
-        (43, False, None, "Steps 1 to 43 are lost: no checkpoint is complete."),
-        (43, False, 43, "No finished step is lost: step 43 can be resumed."),
+        (43, False, 40, "3 steps are trained again, 41 to 43: checkpoint 40 is kept."),
+        (43, False, 42, "Step 43 is trained again: checkpoint 42 is kept."),
+        (43, False, None, "43 steps are trained again, 1 to 43: no checkpoint is complete."),
+        (43, False, 43, "No finished step is trained again: checkpoint 43 is kept."),
         (12, False, 200, "What was trained since"),
         (47, True, None, "What was trained since"),
         (None, False, 40, "What was trained since"),
@@ -230,6 +264,24 @@ def test_what_a_stop_loses_is_said_only_of_the_present_attempt(
     report: Any = {"resumable": resumable}
     assert stop.lost(run, report).startswith(said)
     assert stop.lost(run, None).startswith("What was trained since")
+
+
+@pytest.mark.parametrize(
+    ("step", "said"),
+    [
+        (43, "4 steps are trained again, 40 to 43: checkpoint 40 is kept, which was saved before"),
+        (40, "Step 40 is trained again: checkpoint 40 is kept, which was saved before step 40."),
+    ],
+)
+def test_a_step_that_is_trained_again_from_its_own_checkpoint_is_no_contradiction(
+    step: int, said: str
+) -> None:
+    """January's generation saves a step's checkpoint before it trains the step."""
+    run: Any = SimpleNamespace(
+        step=step, step_of_earlier=False, view=SimpleNamespace(trainer="prime-rl-2026-01")
+    )
+    report: Any = {"resumable": 40}
+    assert stop.lost(run, report).startswith(said)
 
 
 async def test_a_malformed_report_of_checkpoints_keeps_nobody_from_a_stop() -> None:

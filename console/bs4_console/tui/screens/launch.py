@@ -19,10 +19,9 @@ from bs4_console.launch.guide import AUTO, LaunchRequest
 from bs4_console.pods.state import PlanView, PodState, RunState
 from bs4_console.preflight.checks import Check
 from bs4_console.trainers.registry import PRIME_RL, TRAINERS, homes
-from bs4_console.tui import formatting
 from bs4_console.tui.screens.base import Question
 from bs4_console.tui.screens.confirm import MORE
-from bs4_console.tui.styled_text import Line, cut, fold, spread
+from bs4_console.tui.styled_text import Line, cut, fold, hanging, spread, width_of
 from bs4_console.tui.views import findings
 from bs4_console.tui.views import plan as plans
 from bs4_console.tui.widgets.panel import Panel
@@ -234,15 +233,16 @@ class LaunchScreen(Question[str]):
             return [[], *known] if known else []
         lines: list[Line] = []
         for number, step in enumerate(self.plan.plan["steps"], 1):
+            head: Line = [(f"{number}. ", "dim")]
             lines += [
-                [(f"{number}. ", "dim"), (str(step["title"]), "bold")],
+                *hanging(head, fold(str(step["title"]), width - width_of(head), "bold")),
                 *plans.command_lines(str(step["command"]), width),
             ]
-            for path, count in plans.moved_entries(step["shown"]):
-                lines.append([("     moves ", "dim"), (path, "")])
-                if count is not None:
-                    lines[-1].append((f"  {formatting.size(count)}", "dim"))
-        for text in guide.plan_lines(self.plan, self.pod, self._price):
+            lines += plans.moved_lines(step["shown"], width)
+        # A blank line between, or it would read as if all this were of the last step.
+        about = guide.plan_lines(self.plan, self.pod, self._price)
+        lines += [[]] if about else []
+        for text in about:
             lines += fold(text, width, "dim", 2)
         if self.checks:
             lines += [[], findings.heading(self.checks), *known]

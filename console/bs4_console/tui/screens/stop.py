@@ -148,7 +148,7 @@ def lost(run: RunState, report: CheckpointReport | None) -> str:
     now. `report` is the pod's report of its checkpoints. The sentence names no steps if that is
     None, or does not go together with what is known of the present attempt.
     """
-    unknown = "What was trained since the last complete checkpoint is lost."
+    unknown = "What was trained since the last complete checkpoint is trained again."
     if report is None or run.step is None or run.step_of_earlier:
         return unknown
     resume = report["resumable"]
@@ -156,9 +156,14 @@ def lost(run: RunState, report: CheckpointReport | None) -> str:
     if not again:
         if resume is None or resume > run.step:
             return unknown
-        return f"No finished step is lost: step {resume} can be resumed."
+        return f"No finished step is trained again: checkpoint {resume} is kept."
     first, last = again[0], again[-1]
-    steps = f"Step {last} is lost" if first == last else f"Steps {first} to {last} are lost"
+    steps = f"Step {last} is trained again"
+    if first != last:
+        steps = f"{len(again)} steps are trained again, {first} to {last}"
     if resume is None:
         return f"{steps}: no checkpoint is complete."
-    return f"{steps}: the newest complete checkpoint is that of step {resume}."
+    if first == resume:
+        # This trainer saves a step's checkpoint before it trains the step.
+        return f"{steps}: checkpoint {resume} is kept, which was saved before step {resume}."
+    return f"{steps}: checkpoint {resume} is kept."

@@ -6,12 +6,14 @@ import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from bs4_console.pods.gate.plans import plan_of
 from bs4_console.tui import formatting
-from bs4_console.tui.styled_text import Line, fold
+from bs4_console.tui.styled_text import Line, fold, hanging
 from bs4_console.tui.views.fleet import Column, Row
+from bs4_console.tui.views.plan import command_lines
 
 if TYPE_CHECKING:
-    from bs4_console.pods.state import ActionView, PodState
+    from bs4_console.pods.state import ActionView, PlanView, PodState
     from bs4_console.tui.clock import Clock
 
 COLUMNS = (
@@ -34,6 +36,8 @@ _STATES = {
     "cancel": ("…", "ending", "warn"),
     "interrupted": ("▲", "interrupted", "warn"),
 }
+#: Types of error with which the agent refuses to make a plan. Nothing has failed then.
+_REFUSALS = ("refused", "not-applicable", "run-exists", "bad-config")
 #: State of a step -> (sign, role).
 _STEPS = {
     "done": ("✔", "good"),
@@ -72,7 +76,7 @@ def token(pod: PodState, clock: Clock) -> tuple[int, str]:
 
 
 def _row(pod: PodState, action: ActionView, clock: Clock) -> Row:
-    sign, word, role = _STATES.get(action.state, ("…", action.state, "accent"))
+    sign, word, role = _state(action)
     cells: dict[str, Line] = {
         "when": [(when(action.accepted_t, clock), "dim")],
         "state": [(f"{sign} {word}", role)],
@@ -88,11 +92,19 @@ def _row(pod: PodState, action: ActionView, clock: Clock) -> Row:
     return Row(key=(pod.name, action.key), rank=0, cells=cells, values={"t": action.accepted_t})
 
 
+def _state(action: ActionView) -> tuple[str, str, str]:
+    """Return the (sign, word, role) of the state of an action."""
+    state = action.state
+    if (action.kind, state) == ("plan", "failed") and action.result.get("error") in _REFUSALS:
+        state = "refused"
+    return _STATES.get(state, ("…", state, "accent"))
+
+
 def short(pod: PodState, action: ActionView, clock: Clock) -> Line:
     """Return an action in one line: when, its state, what was done on which pod and run, by whom,
     and how it ended.
     """
-    sign, word, role = _STATES.get(action.state, ("…", action.state, "accent"))
+    sign, word, role = _state(action)
     place = "/".join(name for name in (pod.name, action.run) if name)
     line: Line = [
         (f" {when(action.accepted_t, clock):>11}  ", "dim"),
@@ -115,15 +127,18 @@ def when(t: float, clock: Clock) -> str:
 
 def lines(pod: PodState, action: ActionView, width: int) -> list[Line]:
     """Return one action in full, in lines of at most `width` cells: who requested it, with which
-    arguments, each step with its command, and the result.
+    arguments, each step with its command, and the result. Of an action that has made a plan, the
+    lines have the plan's hash and what it would do.
     """
+    plan = _plan(pod, action)
+    plan_hash = action.plan_hash if plan is None else plan.plan_hash
     head: Line = [
         (" ", ""),
         (action.what, "bold"),
         (f"  by {action.who or 'the agent'} on {pod.name}", ""),
     ]
-    if action.plan_hash:
-        head += [("  plan ", "dim"), (action.plan_hash[:16], "accent")]
+    if plan_hash:
+        head += [("  plan ", "dim"), (plan_hash[:16], "accent")]
     made: list[Line] = [head]
     if action.kind == "note":
         return [*made, *fold(_text(action), width - 2, "", 3)]
@@ -143,9 +158,23 @@ def lines(pod: PodState, action: ActionView, width: int) -> list[Line]:
             made += fold(step.detail, width - 2, "dim", 8)
         if step.command:
             made += fold(f"$ {step.command}", width - 2, "accent", 8)
+    if plan is not None:
+        made.append([("   It would do this:", "dim")])
+        for number, planned in enumerate(plan_of(plan).get("steps") or (), 1):
+            title = planned.get("title") or planned.get("kind", "")
+            made += hanging([(f"   {number}. ", "dim")], fold(title, width - 8))
+            made += command_lines(planned.get("command") or "", width - 2, 6)
     if action.detail:
         made += fold(action.detail, width - 2, "", 3)
     return made
+
+
+def _plan(pod: PodState, action: ActionView) -> PlanView | None:
+    """Return the plan that this action has made, or None if it has made none."""
+    if action.kind != "plan":
+        return None
+    made = (plan for plan in pod.ledger.plans.values() if plan.action == action.key)
+    return next((plan for plan in made if not plan.refused), None)
 
 
 def _text(action: ActionView) -> str:

@@ -216,24 +216,34 @@ def command_lines(command: str, width: int, indent: int = 3) -> list[Line]:
 
 def _touched(step: PlanStep, width: int) -> list[Line]:
     shown = step.get("shown") or {}
+    ended = []
+    for p in shown.get("processes") or step.get("targets") or []:
+        ended.append(_process(p))
+    lines = [
+        *_listed("ends", ended, "", width),
+        *moved_lines(shown, width),
+        *_listed("leaves alone", shown.get("left_alone") or [], "not provably ours", width),
+    ]
+    if shown.get("cwd"):
+        lines.append([("     in ", "dim"), (shown["cwd"], "")])
+    return lines
+
+
+def moved_lines(shown: Shown, width: int) -> list[Line]:
+    """Return what a step of a plan moves, in lines of at most `width` cells: the folder that it is
+    all in, each path with its size in front of it, where a long path cannot hide it, and the sum.
+    `shown` is the part of the step that says what it touches.
+    """
     moved, sized, total = moved_entries(shown), [], 0
     folder = common_folder([path for path, _ in moved])
     for path, count in moved:
         name = path.removeprefix(folder)
         sized.append(f"{formatting.size(count):>10}  {name}" if count is not None else name)
         total += count or 0
-    ended = []
-    for p in shown.get("processes") or step.get("targets") or []:
-        ended.append(_process(p))
-    lines = [
-        *_listed("ends", ended, "", width),
+    return [
         *_listed("out of", [folder] if folder else [], "", width),
         *_listed("moves", sized, f"{formatting.size(total)} in all" if total else "", width),
-        *_listed("leaves alone", shown.get("left_alone") or [], "not provably ours", width),
     ]
-    if shown.get("cwd"):
-        lines.append([("     in ", "dim"), (shown["cwd"], "")])
-    return lines
 
 
 def common_folder(paths: Sequence[str]) -> str:
