@@ -18,7 +18,7 @@ import pytest
 
 from bs4_agent.runs.reaper import encode
 from bs4_common.identity import Identity, stat_fields
-from tests.agent.runs.conftest import no_process_left, other_disk  # noqa: F401
+from tests.agent.runs.conftest import no_process_left  # noqa: F401
 from tests.agent.runs.practice import (
     AGENTS,
     identity,
@@ -244,7 +244,7 @@ def test_a_shim_that_dies_before_the_start_starts_nothing(attempt: Path) -> None
     assert "exec_t" not in (read(attempt / "shim.json") or {})
 
 
-def test_a_full_disk_delays_the_record_of_the_end_and_does_not_lose_it(other_disk: Path) -> None:  # noqa: F811
+def test_a_full_disk_delays_the_record_of_the_end_and_does_not_lose_it(other_disk: Path) -> None:
     attempt = other_disk / "attempt"
     start_shim(prepare(attempt, shell("exec sleep 60")))
     shim, launcher = identity(attempt, "shim"), identity(attempt, "launcher")

@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bs4_agent.containers import processes as containers
-from bs4_agent.paths import storage
 from bs4_agent.playbooks.pod_actions import Target
+from bs4_agent.runs.places import trash_for
 from bs4_agent.runs.registry import Runs
 from bs4_agent.runs.trash import below, own_path
 from bs4_agent.tree.changes import refuse_foreign_tree, remove, rename
-from bs4_common.checkpoints.inventory import nearest
 from bs4_common.checkpoints.sets import StepSet
 from bs4_common.descriptors import open_directory
 from bs4_common.errors import Refused, StepFailed
@@ -47,7 +46,7 @@ def moves(runs: Runs, run: Run, sets: Sequence[StepSet]) -> list[Move]:
     directory is not the run's own, is a link, is a file system of its own, or belongs to another
     user or is writable by another user.
     """
-    output_dir = runs.trainer(run.spec).layout(run.spec).output_dir
+    layout = runs.trainer(run.spec).layout(run.spec)
     found = []
     for one in sets:
         for directory in one.directories:
@@ -59,33 +58,14 @@ def moves(runs: Runs, run: Run, sets: Sequence[StepSet]) -> list[Move]:
                     f"{error.filename or source} cannot be looked through ({error.strerror}), so "
                     f"{source} was left where it is; look at it by hand."
                 ) from error
-            trash = _trash(source, output_dir, run.name)
-            found.append(Move(one.step, source, trash, below(directory, output_dir)))
+            trash = trash_for(source, layout, run.name)
+            found.append(Move(one.step, source, trash, below(directory, layout.output_dir)))
     return found
 
 
 def trashes(wanted: Sequence[Move]) -> list[Path]:
     """Return the trash directories into which `wanted` moves, without repeats."""
     return list(dict.fromkeys(one.trash for one in wanted))
-
-
-def _trash(source: Path, output_dir: Path, run: str) -> Path:
-    """Return the trash for `source`: beside output_dir, or beside the tree itself if that is
-    another file system (a checkpoint directory on a disk of its own).
-    """
-    device = source.lstat().st_dev
-    for base in (storage(output_dir, run), storage(source.parent, run)):
-        if _device(base) == device:
-            return base / "trash"
-    raise Refused(
-        f"{source} is a filesystem of its own, so it cannot be moved aside by a rename; free "
-        "it by hand."
-    )
-
-
-def _device(path: Path) -> int:
-    """Return the device number of the nearest directory above `path` that exists."""
-    return nearest(path).stat().st_dev
 
 
 def move(wanted: Sequence[Move], key: str) -> None:

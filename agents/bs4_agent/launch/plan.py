@@ -24,7 +24,7 @@ from bs4_agent.playbooks.pod_actions import (
     steps_from_dicts,
 )
 from bs4_agent.playbooks.steps import move_run, move_steps
-from bs4_agent.runs.places import overlapping, refuse_beside, same_run
+from bs4_agent.runs.places import overlapping, refuse_beside, refuse_unmovable, same_run
 from bs4_agent.runs.records import spec_as_dict, spec_from_dict
 from bs4_agent.runs.registry import Runs
 from bs4_common.checkpoints.inventory import newest_resumable, size_of
@@ -206,8 +206,9 @@ def make(
 
     Raises BadRequest if the request is malformed, BadConfig if the config cannot be used, RunExists
     if the run lives or its name is another run's, Refused if the launch could lose work or has
-    nothing left to train, NotApplicable if the trainer cannot start it, and LaunchFailed if a
-    directory, the program or the container is missing.
+    nothing left to train, or if a directory cannot be moved by a rename, NotApplicable if the
+    trainer cannot start it, and LaunchFailed if a directory, the program or the container is
+    missing.
     """
     resume, fresh = asked.get("resume", "auto"), bool(asked.get("fresh"))
     if fresh and resume not in (None, "auto"):
@@ -226,6 +227,7 @@ def make(
         spec = dataclasses.replace(spec, resume=step)
         _refuse_finished(runs, spec)
         moves = _in_the_way(runs, spec, found, fresh=fresh)
+        refuse_unmovable(moves, runs.trainer(spec).layout(spec), spec.run)
         refuse_beside(runs, spec)
         typed = bool(moves) and (
             (fresh and bool(found))

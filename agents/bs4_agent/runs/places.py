@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bs4_agent.paths import storage
+from bs4_common.checkpoints.inventory import nearest
 from bs4_common.descriptors import open_directory
 from bs4_common.errors import Refused
 from bs4_common.trainers.base import LaunchSpec, RunLayout, Trainer
@@ -57,6 +60,37 @@ def _outermost(paths: Iterable[Path]) -> list[Path]:
     """Return each of these directories once, without those that are inside another."""
     found = dict.fromkeys(paths)
     return [path for path in found if found.keys().isdisjoint(path.parents)]
+
+
+def trash_for(path: Path, layout: RunLayout, run: str) -> Path:
+    """Return the trash directory (a directory in which removed files are kept) of the run `run`
+    into which `path` can be moved by one rename, so that nothing is copied. It is in the run's own
+    directory `.bs4/RUN` beside `layout.output_dir`. For a path on another filesystem, such as a
+    checkpoint directory on a disk of its own, it is in a directory `.bs4/RUN` of that filesystem,
+    beside the directory that holds `path`. Nothing is created.
+
+    Raises Refused if there is no such directory, because `path` is where a filesystem is mounted,
+    or because the trainer would empty the directory at its next start. Raises OSError if `path`
+    cannot be looked at.
+    """
+    source = path.parent.resolve() / path.name
+    device = source.lstat().st_dev if os.path.lexists(source) else nearest(source).stat().st_dev
+    for base in (storage(layout.output_dir, run), storage(source.parent, run)):
+        emptied = any(wiped.resolve() in base.parents for wiped in layout.wiped)
+        if not emptied and nearest(base).stat().st_dev == device:
+            return base / "trash"
+    raise Refused(
+        f"{path} lies on another filesystem than {storage(layout.output_dir, run)}, so moving it "
+        "would mean copying it; move it aside by hand there."
+    )
+
+
+def refuse_unmovable(paths: Iterable[Path], layout: RunLayout, run: str) -> None:
+    """Raise Refused if one of `paths` cannot be moved into the trash of the run `run` by a rename,
+    so that a plan says it before anything is done (see `trash_for`).
+    """
+    for path in paths:
+        trash_for(path, layout, run)
 
 
 def refuse_foreign_way(path: Path, output_dir: Path) -> None:

@@ -7,12 +7,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from bs4_agent.paths import storage
 from bs4_agent.runs.places import (
     log_directories,
     own_directories,
     refuse_beside,
     refuse_foreign_way,
+    trash_for,
 )
 from bs4_agent.runs.registry import Runs
 from bs4_agent.tree.changes import rename
@@ -29,7 +29,8 @@ def trash(
 ) -> Path:
     """Move `path` into the trash of the run `name` and return its new path. The trash is a
     directory on the pod in which removed files are kept: `path` becomes `trash/<stamp>/<path below
-    output_dir>` in the directory `.bs4/RUN` beside the run's output_dir.
+    output_dir>` in the directory `.bs4/RUN` beside the run's output_dir. A path on another
+    filesystem goes to such a directory there (see `places.trash_for`).
 
     The stamp is `stamp_as`, the key of an action, so that the same action, if it is repeated, finds
     that the path was moved already. If `stamp_as` is empty, the stamp is a new ULID (a unique id).
@@ -38,16 +39,16 @@ def trash(
 
     Raises Refused if the run is live or shares a directory with a live run, or if the path is
     outside the run's own directories after its symbolic links are resolved. Raises Refused also for
-    a symbolic link, for a path on another filesystem, for a directory that another user owns or may
-    write to, and, without `everything`, for the newest complete checkpoint or a directory around
-    it. Raises StepFailed if the filesystem refuses the move. Raises UnknownRun if there is no such
-    run.
+    a symbolic link, for a path where a filesystem is mounted, for a directory that another user
+    owns or may write to, and, without `everything`, for the newest complete checkpoint or a
+    directory around it. Raises StepFailed if the filesystem refuses the move. Raises UnknownRun if
+    there is no such run.
     """
     run = runs.get(name)
     layout = runs.trainer(run.spec).layout(run.spec)
     if stamp_as and not is_key(stamp_as):
         raise Refused(f"{stamp_as!r} is no action's key; {path} was left where it is.")
-    area = storage(layout.output_dir, name) / "trash" / (stamp_as or ulid())
+    area = trash_for(path, layout, name) / (stamp_as or ulid())
     target = area / below(path, layout.output_dir)
     if not os.path.lexists(path) and os.path.lexists(target):
         return target
@@ -145,10 +146,15 @@ def own_path(runs: Runs, run: Run, path: Path) -> Path:
             f"{path} is not one of {run.name}'s own directories (it is really {source}); "
             "only those are moved."
         )
-    if storage(layout.output_dir, run.name) in (source, *source.parents):
+    if any(_in_storage(source, place) for place in places):
         raise Refused(f"{path} is in the trash already.")
     refuse_foreign_way(path, layout.output_dir)
     return source
+
+
+def _in_storage(source: Path, place: Path) -> bool:
+    """Return True if `source` is in a directory `.bs4` below the run's directory `place`."""
+    return source.is_relative_to(place) and ".bs4" in source.relative_to(place).parts
 
 
 def _spare_the_newest(runs: Runs, run: Run, source: Path) -> None:

@@ -202,7 +202,7 @@ async def make_room(stage: Stage) -> None:
 
 
 def _set_torn_aside(root: Path) -> None:
-    """What lies on a disk of its own cannot go to the run's trash by a rename."""
+    """Rename incomplete checkpoints as a person would who makes room on a full disk."""
     for step in sorted(root.glob("step_*"), key=lambda path: int(path.name[5:]))[1:]:
         if not (step / "trainer" / ".metadata").exists() or not (step / "orchestrator").exists():
             aside(step)

@@ -1,3 +1,3 @@
-from tests.agent.runs.conftest import no_process_left, other_disk
+from tests.agent.runs.conftest import no_process_left
 
-__all__ = ["no_process_left", "other_disk"]
+__all__ = ["no_process_left"]

@@ -7,6 +7,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -142,6 +143,18 @@ def bench(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
 
 def below(bench: Bench, plan: launch_plan.LaunchPlan) -> set[str]:
     return {str(path.relative_to(bench.out)) for path in plan.moves}
+
+
+def test_what_no_rename_moves_is_said_when_the_plan_is_made(bench: Bench, other_disk: Path) -> None:
+    bench.save(5)
+    bench.save(10)
+    step = bench.run_dir() / "checkpoints" / "step_10"
+    subprocess.run(["mount", "--bind", str(other_disk), str(step)], check=True)
+    try:
+        with pytest.raises(Refused, match=f"{step} lies on another filesystem"):
+            bench.plan(resume=5)
+    finally:
+        subprocess.run(["umount", str(step)], check=True)
 
 
 def test_nothing_there_is_a_start_afresh_that_moves_nothing(bench: Bench) -> None:

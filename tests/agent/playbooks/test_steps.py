@@ -7,6 +7,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import socket
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -221,6 +222,37 @@ def test_an_edit_killed_between_keeping_and_replacing_is_done_by_the_next_life(
     assert not step.done(where, planned)
     step.act(where, planned, step.check(where, planned), lambda text: None)
     assert "keep_last = 3" in (pod_actions.root / "rl.toml").read_text()
+
+
+# what lies on a disk of its own
+
+
+@pytest.mark.parametrize(
+    ("kind", "parameters"),
+    [
+        ("move_steps", {}),
+        ("move_files", {"select": "torn-checkpoint"}),
+        ("move_run", {}),
+    ],
+)
+def test_what_no_rename_moves_is_said_when_the_plan_is_made(
+    pod_actions: PodActions, other_disk: Path, kind: str, parameters: dict
+) -> None:
+    pod_actions.checkpoints = [
+        set_of(pod_actions, 5),
+        set_of(pod_actions, 10, complete=False),
+    ]
+    where = dataclasses.replace(context(pod_actions), resume=5)
+    assert STEPS[kind].plan(where, parameters) is not None
+    mounted = pod_actions.layout.trainer_checkpoints / "step_10"
+    if kind == "move_run":
+        mounted = pod_actions.layout.run_dir
+    subprocess.run(["mount", "--bind", str(other_disk), str(mounted)], check=True)
+    try:
+        with pytest.raises(Refused, match=f"{mounted} lies on another filesystem"):
+            STEPS[kind].plan(where, parameters)
+    finally:
+        subprocess.run(["umount", str(mounted)], check=True)
 
 
 # move_files

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,15 +32,3 @@ def no_process_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def pod(tmp_path: Path, no_process_left: None) -> Pod:
     """An agent's home and a trainer whose launcher only sleeps."""
     return Pod(tmp_path, PracticeTrainer("exec sleep 60"))
-
-
-@pytest.fixture
-def other_disk(tmp_path: Path) -> Iterator[Path]:
-    """A small filesystem of its own; needs root."""
-    where = tmp_path / "disk"
-    where.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(where)]
-    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode:
-        pytest.skip("mounting a tmpfs needs root")
-    yield where
-    subprocess.run(["umount", "-l", str(where)], check=True)

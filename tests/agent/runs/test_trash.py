@@ -13,6 +13,7 @@ import pytest
 
 from bs4_agent.launch.start import launch
 from bs4_agent.runs import trash as module
+from bs4_agent.runs.places import trash_for
 from bs4_agent.runs.registry import Runs
 from bs4_agent.runs.trash import restore, trash
 from bs4_agent.tree.changes import rename
@@ -188,6 +189,42 @@ def test_another_filesystem_is_refused_and_not_copied(
         assert (elsewhere / "data").read_text() == "step 80"
     finally:
         subprocess.run(["umount", str(elsewhere)], check=True)
+
+
+def test_what_lies_on_a_disk_of_its_own_goes_to_a_trash_there(
+    runs: Runs, out: Path, other_disk: Path
+) -> None:
+    """A person has mounted a disk over the directory of the checkpoints. The move is a rename on
+    that disk, is put back by one, and is not moved once more out of the trash.
+    """
+    checkpoints = out / "checkpoints"
+    subprocess.run(["mount", "--bind", str(other_disk), str(checkpoints)], check=True)
+    try:
+        path = checkpoints / "step_80"
+        path.mkdir()
+        inode = path.stat().st_ino
+        target = trash(runs, "alpha", path, stamp_as=KEY)
+        assert target == checkpoints / f".bs4/alpha/trash/{KEY}/checkpoints/step_80"
+        assert (target.stat().st_ino, path.exists()) == (inode, False)
+        assert trash(runs, "alpha", path, stamp_as=KEY) == target, "done already"
+        with pytest.raises(Refused, match="is in the trash already"):
+            trash(runs, "alpha", target)
+        assert restore(target) == path
+        assert path.stat().st_ino == inode
+    finally:
+        subprocess.run(["umount", str(checkpoints)], check=True)
+
+
+def test_no_trash_lies_where_a_trainer_empties_a_directory(
+    pod: Pod, runs: Runs, out: Path, other_disk: Path
+) -> None:
+    layout = pod.trainer.layout(runs.get("alpha").spec)
+    rollouts = other_disk / "rollouts"
+    (rollouts / "step_80").mkdir(parents=True)
+    assert trash_for(rollouts / "step_80", layout, "alpha") == other_disk / ".bs4/alpha/trash"
+    wiped = dataclasses.replace(layout, wiped=(other_disk,))
+    with pytest.raises(Refused, match="lies on another filesystem"):
+        trash_for(rollouts / "step_80", wiped, "alpha")
 
 
 def _tree(root: Path) -> list[str]:

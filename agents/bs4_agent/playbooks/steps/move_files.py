@@ -9,6 +9,7 @@ from typing import Any
 from bs4_agent.paths import storage
 from bs4_agent.playbooks import sharedmemory
 from bs4_agent.playbooks.pod_actions import Context, Planned, Target, moves_to_trash, targets_at
+from bs4_agent.runs.places import refuse_unmovable
 from bs4_common.checkpoints.inventory import complete_steps, size_of, step_directories
 from bs4_common.errors import NotApplicable, PlanChanged
 from bs4_common.failures.compiled import StepSettings
@@ -45,8 +46,8 @@ class MoveFiles:
         file. In `parameters`, `select` is the selector's name, `limit` the largest number of files
         and directories to move (default 64), and `bytes` the largest size of all together (default:
         no limit). Raises NotApplicable if `select` is `corrupt-checkpoint` and it is not proved
-        that the checkpoint is corrupt, and PlanChanged if the selector finds more than these limits
-        allow.
+        that the checkpoint is corrupt, PlanChanged if the selector finds more than these limits
+        allow, and Refused if a file cannot be moved by a rename (see `places.trash_for`).
         """
         select = parameters["select"]
         hashed: dict[str, Any] = {
@@ -61,6 +62,8 @@ class MoveFiles:
         if not found:
             return None
         _refuse_more(found, select, limit=hashed["limit"], most=hashed["bytes"])
+        if select != "stale-shm":
+            refuse_unmovable(found, context.facts().layout, context.run)
         return Planned(
             "move_files",
             f"Move {len(found)} {select} entr{'y' if len(found) == 1 else 'ies'} "

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from bs4_agent.playbooks import words
 from bs4_agent.playbooks.pod_actions import Context, Planned, Target, moves_to_trash, targets_at
+from bs4_agent.runs.places import refuse_unmovable
 from bs4_common.failures.compiled import StepSettings
 from bs4_common.trainers.base import RunLayout
 
@@ -25,7 +26,8 @@ class MoveRun:
     def plan(self, context: Context, parameters: StepSettings) -> Planned | None:
         """Return the planned move of all directories that the run has written. Return None if
         `parameters["when"]` is "nothing-saved" and either the run has a checkpoint or its trainer
-        also starts in a directory that is not empty.
+        also starts in a directory that is not empty. Raises Refused if a directory cannot be moved
+        by a rename (see `places.trash_for`).
         """
         facts = context.facts()
         if parameters.get("when") == "nothing-saved" and (
@@ -34,6 +36,7 @@ class MoveRun:
             return None
         roots = [str(path) for path in written(facts.layout)]
         found = _existing(roots)
+        refuse_unmovable(map(Path, found), facts.layout, context.run)
         return Planned(
             "move_run",
             f"Move everything that {context.run} has written to its trash "

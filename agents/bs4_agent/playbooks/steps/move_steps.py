@@ -10,6 +10,7 @@ from typing import Any
 
 from bs4_agent.playbooks import words
 from bs4_agent.playbooks.pod_actions import Context, Planned, Target, moves_to_trash, targets_at
+from bs4_agent.runs.places import refuse_unmovable
 from bs4_common.checkpoints.inventory import complete_steps, size_of, step_directories, texts
 from bs4_common.errors import NotApplicable, PlanChanged
 from bs4_common.failures.compiled import StepSettings
@@ -38,7 +39,8 @@ class MoveSteps:
     def plan(self, context: Context, parameters: StepSettings) -> Planned | None:
         """Return the planned move. Return None if the run has saved nothing and its trainer needs
         an empty directory, because the playbook's step `move_run` does the work then. `parameters`
-        is not used. Raises NotApplicable if the run has checkpoints but no complete one.
+        is not used. Raises NotApplicable if the run has checkpoints but no complete one, and
+        Refused if a directory cannot be moved by a rename (see `places.trash_for`).
         """
         facts = context.facts()
         if context.resume is None and facts.checkpoints:
@@ -50,6 +52,7 @@ class MoveSteps:
             return None
         selector = selector_of(facts.layout, context.resume)
         found = in_the_way(selector, _kept(context))
+        refuse_unmovable(found, facts.layout, context.run)
         selector["limit"] = 2 * len(found) + 8
         wanted = f"step {selector['above']}"
         if selector["above"] == _NOTHING:
