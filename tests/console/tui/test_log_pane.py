@@ -100,6 +100,15 @@ async def test_a_filter_keeps_its_line_when_it_goes_though_those_around_it_were_
         assert "line 5006 of" in pane.view.visible_text()
 
 
+async def test_a_filter_and_a_level_stand_first_in_the_title_at_80_columns() -> None:
+    """A log that shows nothing says what hides its lines, beside all else that is set."""
+    keys = ("up", ":find line 77 of", "/SUCCESS", ":level error")
+    async with opened(*keys, size=(80, 24)) as (_, pane):
+        pane.pulse()
+        title = text_of(pane._title())
+        assert title.startswith(" logs  trainer · error and up · /SUCCESS 0 lines · ‖ paused")
+
+
 async def test_hide_adds_to_the_filter_and_the_level_to_both() -> None:
     async with opened("/of 7", ":hide line 2", ":level error") as (pilot, pane):
         assert pane.view.filter_text == "of 7 && !line 2"

@@ -47,8 +47,8 @@ class LogPane(LogFinding):
         """Return the title line: what is shown of the log, how, and what it waits for."""
         feed, view, store, names = self._feed, self.view, self._store, self.streams()
         what = self.source or (short(names[0]) if len(names) == 1 else f"all {len(names)} sources")
-        # What a person must know first is not cut off at 80 columns.
-        left: Line = [(f" {self.NOUN}", "head"), (f"  {what}", "bold")]
+        # What a person must know first is not cut off at 80 columns, above all what hides lines.
+        left: Line = [(f" {self.NOUN}", "head"), (f"  {what}", "bold"), *view.sifting()]
         if not self._broken:
             left += [(" · ", "dim"), *view.state(feed.unread if feed else 0)]
         left += self._found()

@@ -349,9 +349,9 @@ class LogView(LogCanvas, can_focus=True):
         new = f" +{unseen:,} new" if unseen else ""
         return [("‖ paused", "warn"), (new, "warn bold"), (" space follows", "dim")]
 
-    def title(self) -> Line:
-        """Return, as a styled line for the title of the log, which filter is set and how many lines
-        it shows.
+    def sifting(self) -> Line:
+        """Return, as a styled line for the title of the log, which level and which filter are set,
+        and how many lines the filter shows. Return [] if neither is set.
         """
         line: Line = []
         if self.floor:
@@ -360,6 +360,13 @@ class LogView(LogCanvas, can_focus=True):
         if self.filter_text:
             hits = count(len(self.lens), "line") + ("…" if self.lens.pending else "")
             line += [(" · ", "dim"), (f"/{self.filter_text}", "accent"), (f" {hits}", "dim")]
+        return line
+
+    def title(self) -> Line:
+        """Return, as a styled line for the title of the log, which lines are folded (shown as one)
+        and from which column on the lines are shown.
+        """
+        line: Line = []
         folded = sum(self.lens.folded.values())
         if self.fold == "alike":
             line += [(" · ", "dim"), ("folded", "accent"), (f" {folded:,} alike", "dim")]
