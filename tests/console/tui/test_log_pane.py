@@ -373,6 +373,18 @@ async def test_find_turns_round_where_there_is_nothing_above() -> None:
         )
 
 
+@pytest.mark.parametrize("key", ["up", "G", "n"])
+async def test_what_find_says_of_a_place_goes_with_the_next_key_that_moves(key: str) -> None:
+    log = "".join(map(trainer, range(4_000)))
+    async with opened(":go 1", "~there", ":find line 100 of|line 200 of", log=log) as (pilot, pane):
+        await until(pilot, lambda: "line 100 of" in pointed(pane))
+        assert "does not occur above: this is the next one below" in pilot.app.news.text
+        pane.pulse()
+        assert pilot.app.news is not None, "nobody has moved"
+        await pilot.press(key)
+        await until(pilot, lambda: pilot.app.news is None)
+
+
 async def test_an_entry_keeps_its_indentation_on_the_screen() -> None:
     log = (
         "12:00:01 ERROR boom\nTraceback (most recent call last):\n    raise ValueError(1)\n"

@@ -183,12 +183,12 @@ class LogFinding(LogWindow):
         text = self.view.sought
         where, other = ("above", "below") if direction < 0 else ("below", "above")
         if turn and self.view.next_match(-direction):
-            self._app.say(f"{text} does not occur {where}: this is the next one {other}.")
+            self.say_here(f"{text} does not occur {where}: this is the next one {other}.")
         elif turn:
             self._find_further(-direction)
             return
         else:
-            self._app.say(f"{text} does not occur {where}.", severity="warning")
+            self.say_here(f"{text} does not occur {where}.", severity="warning")
         if self.search is None:
             self._count_again()
 
