@@ -171,6 +171,17 @@ async def test_going_anywhere(place: str, expected: str) -> None:
         )
 
 
+async def test_a_log_that_is_paused_at_a_place_counts_what_comes() -> None:
+    """And not what was there already between the place and the end."""
+    log = "".join(map(trainer, range(4_000)))
+    async with opened(":go 3000", "~there", log=log) as (pilot, pane):
+        await until(pilot, lambda: pane._feed.live)
+        pane.pulse()
+        assert "new" not in text_of(pane.view.state(pane._feed.unread))
+        pane._session.write(pane.stream_of("trainer"), "".join(map(trainer, range(51))).encode())
+        await until(pilot, lambda: "paused +51 new" in text_of(pane.view.state(pane._feed.unread)))
+
+
 async def test_a_place_that_is_none_is_said() -> None:
     async with opened(":go soon") as (pilot, _):
         assert any("soon" in said.text and "-5m" in said.text for said in pilot.app.messages)

@@ -109,11 +109,22 @@ class LogView(LogCanvas, can_focus=True):
     @property
     def unseen(self) -> int:
         """Return how many new lines came since the log was paused. Return 0 while it follows its
-        end.
+        end, and while it is not known where its end was.
         """
+        return self._unseen(0)
+
+    def _unseen(self, unread: int) -> int:
+        """Return `unseen`, with `unread` lines that were not fetched from the pod yet."""
         if self.following or self._arrived:
             return 0
-        return max(0, self.store.end - self._paused_end)
+        return max(0, self.store.end + unread - self._paused_end)
+
+    def know_end(self, unread: int) -> None:
+        """Begin to count the new lines of a log that was paused at a place far from its end, now
+        that its end is known. `unread` is the number of lines before it that were not fetched.
+        """
+        if self._arrived:
+            self._arrived, self._paused_end = False, self.store.end + unread
 
     @property
     def current(self) -> int | None:
@@ -345,7 +356,7 @@ class LogView(LogCanvas, can_focus=True):
         """
         if self.following:
             return [("following", "good")]
-        unseen = self.unseen + unread
+        unseen = self._unseen(unread)
         new = f" +{unseen:,} new" if unseen else ""
         return [("‖ paused", "warn"), (new, "warn bold"), (" space follows", "dim")]
 

@@ -117,6 +117,8 @@ class LogWindow(Vertical):
                 self.say_here(FAR_INSIDE.format(self._app.keys["expand"]))
         if feed is not None and feed.loaded and self._lacks_older(view):
             self._fetch_older(feed)
+        if feed is not None and feed.end_known:
+            view.know_end(feed.unread)
         if self._said is not None and self._said_at != self._standing:
             if self._app.news is self._said:
                 self._app.forget_line()
