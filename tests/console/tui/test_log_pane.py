@@ -145,6 +145,12 @@ async def test_find_says_which_match_of_how_many_is_pointed_at() -> None:
         await until(pilot, lambda: "find ERROR 4 lines" in title())
 
 
+async def test_a_count_of_the_pod_says_that_it_knows_no_filter() -> None:
+    async with opened("/of 7", ":find line 1", "G") as (pilot, pane):
+        await until(pilot, lambda: pane.search is not None and pane.search.finished)
+        assert "find line 1 11,111 lines without the filter" in text_of(pane._title())
+
+
 async def test_of_a_long_log_find_says_only_how_many_lines_match() -> None:
     async with opened(":find ERROR") as (pilot, pane):
         await until(pilot, lambda: pane.search is not None and pane.search.finished)

@@ -87,6 +87,12 @@ class LogPane(LogFinding):
         elif self.search is not None:
             more = "" if self.search.finished else "…"
             line.append((f" {formatting.count(self.search.total, 'line')}{more}", "dim"))
+            # The pod counts in the files, and so counts lines that are not shown here.
+            repeats = self._store.repeats
+            if self.view.lens.filter.sifts:
+                line.append((" without the filter", "dim"))
+            elif repeats is not None and repeats.dropped and self.search.total:
+                line.append((" with repeats", "dim"))
         return line
 
     def _hindrance(self) -> Line:
