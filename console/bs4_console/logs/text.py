@@ -52,6 +52,8 @@ _LEVEL_REACH = 90
 #: and day, and the clock. A launcher's prefix ([rank0]:) may stand before it.
 _GLOG = re.compile(rb"(?:\[[\w-]{1,20}\]:)?([IWEF])\d{4} \d\d:\d\d:\d\d")
 GLOG_LEVELS = {b"I": INFO, b"W": WARNING, b"E": ERROR, b"F": 50}
+#: The bytes with which a JSON log line begins.
+JSON_HEAD = b'{"timestamp"'
 #: The start of a JSON log line, also behind a launcher's prefix ([trainer0]:).
 _JSON = re.compile(rb'((?:\[[\w-]{1,20}\]:)?)\{"timestamp"')
 #: The end of a request in a server's access log (uvicorn's), with the status of a good answer. One

@@ -402,6 +402,19 @@ async def test_what_find_says_of_a_place_goes_with_the_next_key_that_moves(key: 
         await until(pilot, lambda: pilot.app.news is None)
 
 
+async def test_of_lines_of_json_it_is_said_that_the_files_own_text_was_searched() -> None:
+    line = (
+        '{{"timestamp": "2026-11-20T21:37:{:02}+00:00", "level": "INFO", "message": "Step {}"}}\n'
+    )
+    log = "".join(line.format(n, n) for n in range(40))
+    async with opened(":find INFO Step 12", log=log) as (pilot, pane):
+        assert "21:37:39    INFO Step 39" in pane.view.visible_text()
+        await until(pilot, lambda: pilot.app.news is not None)
+        assert "Lines of JSON are searched as the file has them" in pilot.app.news.text
+        await drive(pilot, [], ("/INFO Step",))
+        assert "/INFO Step 0 lines in the file's JSON" in text_of(pane._title())
+
+
 async def test_an_entry_keeps_its_indentation_on_the_screen() -> None:
     log = (
         "12:00:01 ERROR boom\nTraceback (most recent call last):\n    raise ValueError(1)\n"

@@ -188,7 +188,10 @@ class LogFinding(LogWindow):
             self._find_further(-direction)
             return
         else:
-            self.say_here(f"{text} does not occur {where}.", severity="warning")
+            said = f"{text} does not occur {where}."
+            if self.view.json:
+                said += " Lines of JSON are searched as the file has them, not as painted."
+            self.say_here(said, severity="warning")
         if self.search is None:
             self._count_again()
 

@@ -105,6 +105,14 @@ class LogView(LogCanvas, can_focus=True):
         self._find: re.Pattern[bytes] | None = None
         self._paused_end = 0
         self._arrived = False
+        self._json = False
+
+    @property
+    def json(self) -> bool:
+        """Return True if the log has lines of JSON, which are painted as time, level and message. A
+        filter and a search see them as the file has them.
+        """
+        return self._json or self.store.json
 
     @property
     def unseen(self) -> int:
@@ -182,6 +190,7 @@ class LogView(LogCanvas, can_focus=True):
         """Show the lines of `store` instead of those of the present store, and follow their end.
         The filter, its level, and what is searched for stay the same.
         """
+        self._json = self.json
         self.store, self.lens = store, Lens(store)
         self.lens.set(self.wanted)
         self.following, self.spot, self._arrived = True, None, False
@@ -370,6 +379,8 @@ class LogView(LogCanvas, can_focus=True):
             line += [(" · ", "dim"), (f"{level} and up", "accent")]
         if self.filter_text:
             hits = count(len(self.lens), "line") + ("…" if self.lens.pending else "")
+            if self.json and not len(self.lens):
+                hits += " in the file's JSON"
             line += [(" · ", "dim"), (f"/{self.filter_text}", "accent"), (f" {hits}", "dim")]
         return line
 
