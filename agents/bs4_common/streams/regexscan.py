@@ -60,6 +60,10 @@ _LEVELS = {
     b"CRITICAL": 50,
     b"FATAL": 50,
 }
+#: The header of a line in glog's form, as torch's C++ parts write it: a letter for the level, month
+#: and day, and the clock. A launcher's prefix ([rank0]:) may stand before it.
+_GLOG = re.compile(rb"(?:\[[\w-]{1,20}\]:)?([IWEF])\d{4} \d\d:\d\d:\d\d")
+_GLOG_LEVELS = {b"I": 20, b"W": 30, b"E": 40, b"F": 50}
 #: An expression that looks beyond its match, or for the text's end, means something else in a block
 #: of lines than in one line.
 _LOOKS_AROUND = re.compile(r"\(\?(?:[=!(]|<[=!])|\\[AZ]|\(\?[a-zA-Z]*s")
@@ -129,12 +133,17 @@ class Wanted:
         self.outs: list[tuple[re.Pattern[bytes], int | None]] = []
         self.must: list[tuple[bytes, ...]] = []
         """A block is searched only if it has one word of each of these tuples."""
+        self.letters: re.Pattern[bytes] | None = None
+        """An expression that finds the header of a line of glog with a level that is wanted."""
+        self.level_words = tuple(word for word, level in _LEVELS.items() if level >= self.floor)
+        """The words of the levels that are wanted."""
         self.leap: re.Pattern[bytes] | None = None
         """An expression that finds the next candidate in a block without testing line by line."""
         for term in request["terms"]:
             self._add(term["pattern"], term.get("ignore_case", False), out=term.get("out", False))
-        if self.floor:
-            self.must.append(tuple(word for word, level in _LEVELS.items() if level >= self.floor))
+        letters = b"".join(own for own, level in _GLOG_LEVELS.items() if level >= self.floor)
+        if self.floor and letters:
+            self.letters = re.compile(b"[" + letters + rb"]\d{4} \d\d:")
 
     def _add(self, text: str, ignore_case: bool, *, out: bool) -> None:
         """Add one term."""
@@ -159,7 +168,11 @@ class Wanted:
         its lines need not be tested. Return True if each line has to be tested. This is a fast test
         of the whole block at once.
         """
-        return all(any(word in block for word in words) for words in self.must)
+        if not all(any(word in block for word in words) for words in self.must):
+            return False
+        if not self.floor or any(word in block for word in self.level_words):
+            return True
+        return self.letters is not None and self.letters.search(block) is not None
 
     def matches(self, line: bytes) -> bool:
         """Return True if the line matches each regular expression of the request that lines must
@@ -343,6 +356,9 @@ def level_of(line: bytes) -> int | None:
     """Return the level that the line's own header shows, as a number from 5 (TRACE) to 50
     (CRITICAL). Return None for a line that shows none, such as the lines of a traceback.
     """
+    glog = _GLOG.match(line)
+    if glog is not None:
+        return _GLOG_LEVELS[glog[1]]
     found = _LEVEL.search(line, 0, LEVEL_REACH)
     if found is None and line.startswith(b'{"'):
         found = re.search(rb'"level": ?"([A-Z]+)"', line[:400])

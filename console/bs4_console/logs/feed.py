@@ -109,6 +109,13 @@ class LogFeed:
         return self.pages.waiting
 
     @property
+    def end_known(self) -> bool:
+        """Return True if it is known how many lines there are up to the end of the logs: they were
+        read (`live`), or those that were not are counted in `unread`.
+        """
+        return self.live or len(self._unread) == len(self.streams) > 0
+
+    @property
     def reached(self) -> str:
         """Return how far back the search for earlier lines that pass the filter has come, such as
         "at 12 MB", counted from the log's start. With several logs it is the place in the first of
@@ -171,6 +178,7 @@ class LogFeed:
             ):
                 self._store.append(chunk.data, 0, chunk.start)
                 self._next[stream] = chunk.next
+                self.live = not chunk.more
         return anchor
 
     async def go_on(self, wanted: Callable[[], bool]) -> None:

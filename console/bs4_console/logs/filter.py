@@ -17,6 +17,7 @@ from typing import Literal, TypedDict
 from bs4_console.logs.store import MARK, Block, LogStore
 from bs4_console.logs.text import (
     ANSWERED,
+    GLOG_LEVELS,
     LEVELS,
     count_request,
     kind_of_request,
@@ -229,10 +230,14 @@ def find_reach(expression: str) -> int | None:
 def words_from(floor: int) -> re.Pattern[bytes]:
     """Return a regular expression for bytes that matches the names of all levels that are at least
     `floor`, a number as in Python's `logging`. For 30, for example, it matches WARNING and ERROR.
+    It also matches the letter, with month, day and hour, with which a line of such a level begins
+    in glog's form, for example `W1130 06:`.
     """
-    return re.compile(
-        b"|".join(sorted(word.encode() for word, level in LEVELS.items() if level >= floor))
-    )
+    words = sorted(word.encode() for word, level in LEVELS.items() if level >= floor)
+    letters = b"".join(letter for letter, level in GLOG_LEVELS.items() if level >= floor)
+    if letters:
+        words.append(b"[" + letters + rb"]\d{4} \d\d:")
+    return re.compile(b"|".join(words))
 
 
 def kind_of(line: bytes) -> bytes:

@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from bs4_console.logs.text import ANSWERED, clean, clock_of
+from bs4_console.logs.text import ANSWERED, JSON_HEAD, clean, clock_of
 
 #: Bytes of text that one view holds. 64 MiB is about half a million lines of 120 characters. Older
 #: lines are fetched from the pod again.
@@ -216,6 +216,8 @@ class LogStore:
         """True if the cap refused older lines."""
         self.requests = False
         """True once a line of an access log was held whose request was answered well."""
+        self.json = False
+        """True once a line of JSON was held, which is shown in the usual form of a log line."""
         self._blocks: list[Block] = []
         self._open: dict[int, _Open] = {}
         self.complete_from: int | None = None
@@ -308,6 +310,7 @@ class LogStore:
         for source, generation, offset, line in self.repeats.among(rows) if self.repeats else rows:
             block.add(clean(line + b"\n"), source, generation, [offset])
         self.requests = self.requests or ANSWERED.search(block.data) is not None
+        self.json = self.json or JSON_HEAD in block.data
         if passed is not None and self.complete_from is None:
             self.complete_from = self.first
         if self.bytes + block.footprint > self.cap_bytes:
@@ -431,6 +434,7 @@ class LogStore:
         ):
             self._blocks.append(Block(first=self.end, passed=passed))
         self.requests = self.requests or ANSWERED.search(lines) is not None
+        self.json = self.json or JSON_HEAD in lines
         block = self._blocks[-1]
         before = block.footprint
         block.add(lines, source, generation, offsets)

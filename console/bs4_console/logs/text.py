@@ -48,6 +48,12 @@ LEVELS = {
 #: Later it is part of a message.
 _LEVEL = re.compile(rb"\b(TRACE|DEBUG|INFO|SUCCESS|WARNING|WARN|ERROR|CRITICAL|FATAL)\b")
 _LEVEL_REACH = 90
+#: The header of a line in glog's form, as torch's C++ parts write it: a letter for the level, month
+#: and day, and the clock. A launcher's prefix ([rank0]:) may stand before it.
+_GLOG = re.compile(rb"(?:\[[\w-]{1,20}\]:)?([IWEF])\d{4} \d\d:\d\d:\d\d")
+GLOG_LEVELS = {b"I": INFO, b"W": WARNING, b"E": ERROR, b"F": 50}
+#: The bytes with which a JSON log line begins.
+JSON_HEAD = b'{"timestamp"'
 #: The start of a JSON log line, also behind a launcher's prefix ([trainer0]:).
 _JSON = re.compile(rb'((?:\[[\w-]{1,20}\]:)?)\{"timestamp"')
 #: The end of a request in a server's access log (uvicorn's), with the status of a good answer. One
@@ -108,6 +114,8 @@ def level_of(line: bytes) -> int | None:
     """Return the level of a line as a number, as in Python's `logging` (10 for DEBUG, 20 for INFO
     and so on). Return None if the line names no level, which is so for the lines of a traceback.
     """
+    if (glog := _GLOG.match(line)) is not None:
+        return GLOG_LEVELS[glog[1]]
     found = _LEVEL.search(line, 0, _LEVEL_REACH)
     if found is None:
         return LEVELS.get(_json_level(line))

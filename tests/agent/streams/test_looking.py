@@ -218,6 +218,16 @@ def test_a_filter_gives_the_lines_that_pass(
     assert found == (expected[::-1] if backwards else expected)
 
 
+def test_the_letter_of_a_line_in_glogs_form_is_its_level(tmp_path: Path) -> None:
+    """As torch's C++ parts write it, with no word of a level anywhere."""
+    head = "1130 06:49:10.577306 25428 torch/distributed/x.py:12] "
+    log = Log(tmp_path, f"W{head}a\n[rank0]:E{head}b\n  more of b\nW{head}c\n".encode())
+    errors = log.all("sift", "lines", terms=[], floor=40)
+    assert [text[-9:] for _, text, _ in errors] == [".py:12] b", "more of b"]
+    assert len(log.all("sift", "lines", terms=[], floor=30)) == 4
+    assert log.all("sift", "lines", terms=[], floor=50) == []
+
+
 @pytest.mark.usefixtures("in_one_slice")
 def test_a_filter_answers_how_far_it_came(log: Log) -> None:
     answer = log.queries.run("sift", {"terms": [{"pattern": "nowhere"}], "backwards": True})

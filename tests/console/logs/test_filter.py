@@ -72,6 +72,18 @@ def test_a_level_takes_the_traceback_along() -> None:
     assert shown(view) == [b"00:00:02 ERROR b", b"Traceback", b"  File x"]
 
 
+def test_the_letter_of_a_line_in_glogs_form_is_its_level() -> None:
+    """As torch's C++ parts write it, with no word of a level anywhere."""
+    view = lens(
+        b"00:00:01 ERROR a\nW1130 00:00:02.577306 25428 torch/x.py:9] b\n  more of b\n"
+        b"E1130 00:00:03.577306 25428 torch/x.py:9] c\n  more of c\n00:00:04 INFO d\n"
+    )
+    view.set(LogFilter.parse("", floor=40))
+    assert [line[-9:] for line in shown(view)] == [b"1 ERROR a", b"x.py:9] c", b"more of c"]
+    view.set(LogFilter.parse("", floor=30))
+    assert len(shown(view)) == 5
+
+
 def test_new_lines_are_filtered_as_they_come() -> None:
     view = lens()
     view.set(LogFilter.parse("ERROR"))
@@ -207,10 +219,12 @@ def test_wherever_it_begins_and_however_it_is_cut_the_same_lines_pass(
         b"21:00:00    INFO ",
         b"21:00:00 WARNING ",
         b"21:00:00   ERROR ",
+        b"W1130 21:00:00.577306 25428 torch/x.py:9] ",
+        b"E1130 21:00:00.577306 25428 torch/x.py:9] ",
         b"  File ",
         b"no level, ERROR is a word here: " + b"x" * 90,
     ]
-    lines = [chance.choices(heads, [20, 1, 1, 3, 1])[0] + b"%d" % n for n in range(600)]
+    lines = [chance.choices(heads, [20, 1, 1, 1, 1, 3, 1])[0] + b"%d" % n for n in range(600)]
     store = LogStore()
     for at in range(0, 400, 80):
         store.append(b"\n".join(lines[200 + at : 280 + at]) + b"\n")

@@ -100,6 +100,15 @@ async def test_a_filter_keeps_its_line_when_it_goes_though_those_around_it_were_
         assert "line 5006 of" in pane.view.visible_text()
 
 
+async def test_a_filter_and_a_level_stand_first_in_the_title_at_80_columns() -> None:
+    """A log that shows nothing says what hides its lines, beside all else that is set."""
+    keys = ("up", ":find line 77 of", "/SUCCESS", ":level error")
+    async with opened(*keys, size=(80, 24)) as (_, pane):
+        pane.pulse()
+        title = text_of(pane._title())
+        assert title.startswith(" logs  trainer · error and up · /SUCCESS 0 lines · ‖ paused")
+
+
 async def test_hide_adds_to_the_filter_and_the_level_to_both() -> None:
     async with opened("/of 7", ":hide line 2", ":level error") as (pilot, pane):
         assert pane.view.filter_text == "of 7 && !line 2"
@@ -136,6 +145,12 @@ async def test_find_says_which_match_of_how_many_is_pointed_at() -> None:
         await until(pilot, lambda: "find ERROR 4 lines" in title())
 
 
+async def test_a_count_of_the_pod_says_that_it_knows_no_filter() -> None:
+    async with opened("/of 7", ":find line 1", "G") as (pilot, pane):
+        await until(pilot, lambda: pane.search is not None and pane.search.finished)
+        assert "find line 1 11,111 lines without the filter" in text_of(pane._title())
+
+
 async def test_of_a_long_log_find_says_only_how_many_lines_match() -> None:
     async with opened(":find ERROR") as (pilot, pane):
         await until(pilot, lambda: pane.search is not None and pane.search.finished)
@@ -160,6 +175,17 @@ async def test_going_anywhere(place: str, expected: str) -> None:
             pilot,
             lambda: f"line {LINES - 1} of" in pane.view.visible_text() and pane.view.following,
         )
+
+
+async def test_a_log_that_is_paused_at_a_place_counts_what_comes() -> None:
+    """And not what was there already between the place and the end."""
+    log = "".join(map(trainer, range(4_000)))
+    async with opened(":go 3000", "~there", log=log) as (pilot, pane):
+        await until(pilot, lambda: pane._feed.live)
+        pane.pulse()
+        assert "new" not in text_of(pane.view.state(pane._feed.unread))
+        pane._session.write(pane.stream_of("trainer"), "".join(map(trainer, range(51))).encode())
+        await until(pilot, lambda: "paused +51 new" in text_of(pane.view.state(pane._feed.unread)))
 
 
 async def test_a_place_that_is_none_is_said() -> None:
@@ -362,6 +388,31 @@ async def test_find_turns_round_where_there_is_nothing_above() -> None:
             pilot,
             lambda: any("nowhere in it does not occur" in said.text for said in pilot.app.messages),
         )
+
+
+@pytest.mark.parametrize("key", ["up", "G", "n"])
+async def test_what_find_says_of_a_place_goes_with_the_next_key_that_moves(key: str) -> None:
+    log = "".join(map(trainer, range(4_000)))
+    async with opened(":go 1", "~there", ":find line 100 of|line 200 of", log=log) as (pilot, pane):
+        await until(pilot, lambda: "line 100 of" in pointed(pane))
+        assert "does not occur above: this is the next one below" in pilot.app.news.text
+        pane.pulse()
+        assert pilot.app.news is not None, "nobody has moved"
+        await pilot.press(key)
+        await until(pilot, lambda: pilot.app.news is None)
+
+
+async def test_of_lines_of_json_it_is_said_that_the_files_own_text_was_searched() -> None:
+    line = (
+        '{{"timestamp": "2026-11-20T21:37:{:02}+00:00", "level": "INFO", "message": "Step {}"}}\n'
+    )
+    log = "".join(line.format(n, n) for n in range(40))
+    async with opened(":find INFO Step 12", log=log) as (pilot, pane):
+        assert "21:37:39    INFO Step 39" in pane.view.visible_text()
+        await until(pilot, lambda: pilot.app.news is not None)
+        assert "Lines of JSON are searched as the file has them" in pilot.app.news.text
+        await drive(pilot, [], ("/INFO Step",))
+        assert "/INFO Step 0 lines in the file's JSON" in text_of(pane._title())
 
 
 async def test_an_entry_keeps_its_indentation_on_the_screen() -> None:

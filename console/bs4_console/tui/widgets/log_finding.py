@@ -183,12 +183,15 @@ class LogFinding(LogWindow):
         text = self.view.sought
         where, other = ("above", "below") if direction < 0 else ("below", "above")
         if turn and self.view.next_match(-direction):
-            self._app.say(f"{text} does not occur {where}: this is the next one {other}.")
+            self.say_here(f"{text} does not occur {where}: this is the next one {other}.")
         elif turn:
             self._find_further(-direction)
             return
         else:
-            self._app.say(f"{text} does not occur {where}.", severity="warning")
+            said = f"{text} does not occur {where}."
+            if self.view.json:
+                said += " Lines of JSON are searched as the file has them, not as painted."
+            self.say_here(said, severity="warning")
         if self.search is None:
             self._count_again()
 

@@ -47,8 +47,8 @@ class LogPane(LogFinding):
         """Return the title line: what is shown of the log, how, and what it waits for."""
         feed, view, store, names = self._feed, self.view, self._store, self.streams()
         what = self.source or (short(names[0]) if len(names) == 1 else f"all {len(names)} sources")
-        # What a person must know first is not cut off at 80 columns.
-        left: Line = [(f" {self.NOUN}", "head"), (f"  {what}", "bold")]
+        # What a person must know first is not cut off at 80 columns, above all what hides lines.
+        left: Line = [(f" {self.NOUN}", "head"), (f"  {what}", "bold"), *view.sifting()]
         if not self._broken:
             left += [(" · ", "dim"), *view.state(feed.unread if feed else 0)]
         left += self._found()
@@ -87,6 +87,12 @@ class LogPane(LogFinding):
         elif self.search is not None:
             more = "" if self.search.finished else "…"
             line.append((f" {formatting.count(self.search.total, 'line')}{more}", "dim"))
+            # The pod counts in the files, and so counts lines that are not shown here.
+            repeats = self._store.repeats
+            if self.view.lens.filter.sifts:
+                line.append((" without the filter", "dim"))
+            elif repeats is not None and repeats.dropped and self.search.total:
+                line.append((" with repeats", "dim"))
         return line
 
     def _hindrance(self) -> Line:

@@ -105,15 +105,34 @@ class LogView(LogCanvas, can_focus=True):
         self._find: re.Pattern[bytes] | None = None
         self._paused_end = 0
         self._arrived = False
+        self._json = False
+
+    @property
+    def json(self) -> bool:
+        """Return True if the log has lines of JSON, which are painted as time, level and message. A
+        filter and a search see them as the file has them.
+        """
+        return self._json or self.store.json
 
     @property
     def unseen(self) -> int:
         """Return how many new lines came since the log was paused. Return 0 while it follows its
-        end.
+        end, and while it is not known where its end was.
         """
+        return self._unseen(0)
+
+    def _unseen(self, unread: int) -> int:
+        """Return `unseen`, with `unread` lines that were not fetched from the pod yet."""
         if self.following or self._arrived:
             return 0
-        return max(0, self.store.end - self._paused_end)
+        return max(0, self.store.end + unread - self._paused_end)
+
+    def know_end(self, unread: int) -> None:
+        """Begin to count the new lines of a log that was paused at a place far from its end, now
+        that its end is known. `unread` is the number of lines before it that were not fetched.
+        """
+        if self._arrived:
+            self._arrived, self._paused_end = False, self.store.end + unread
 
     @property
     def current(self) -> int | None:
@@ -171,6 +190,7 @@ class LogView(LogCanvas, can_focus=True):
         """Show the lines of `store` instead of those of the present store, and follow their end.
         The filter, its level, and what is searched for stay the same.
         """
+        self._json = self.json
         self.store, self.lens = store, Lens(store)
         self.lens.set(self.wanted)
         self.following, self.spot, self._arrived = True, None, False
@@ -345,13 +365,13 @@ class LogView(LogCanvas, can_focus=True):
         """
         if self.following:
             return [("following", "good")]
-        unseen = self.unseen + unread
+        unseen = self._unseen(unread)
         new = f" +{unseen:,} new" if unseen else ""
         return [("‖ paused", "warn"), (new, "warn bold"), (" space follows", "dim")]
 
-    def title(self) -> Line:
-        """Return, as a styled line for the title of the log, which filter is set and how many lines
-        it shows.
+    def sifting(self) -> Line:
+        """Return, as a styled line for the title of the log, which level and which filter are set,
+        and how many lines the filter shows. Return [] if neither is set.
         """
         line: Line = []
         if self.floor:
@@ -359,7 +379,16 @@ class LogView(LogCanvas, can_focus=True):
             line += [(" · ", "dim"), (f"{level} and up", "accent")]
         if self.filter_text:
             hits = count(len(self.lens), "line") + ("…" if self.lens.pending else "")
+            if self.json and not len(self.lens):
+                hits += " in the file's JSON"
             line += [(" · ", "dim"), (f"/{self.filter_text}", "accent"), (f" {hits}", "dim")]
+        return line
+
+    def title(self) -> Line:
+        """Return, as a styled line for the title of the log, which lines are folded (shown as one)
+        and from which column on the lines are shown.
+        """
+        line: Line = []
         folded = sum(self.lens.folded.values())
         if self.fold == "alike":
             line += [(" · ", "dim"), ("folded", "accent"), (f" {folded:,} alike", "dim")]

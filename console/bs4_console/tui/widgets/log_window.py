@@ -22,9 +22,12 @@ from bs4_console.tui.widgets.log_view import LogView
 from bs4_console.tui.widgets.panel import Panel
 
 if TYPE_CHECKING:
+    from textual.notifications import SeverityLevel
+
     from bs4_console.pods.session import PodSession
     from bs4_console.pods.state import PodState
     from bs4_console.tui.app import ConsoleApp
+    from bs4_console.tui.notifications import News
 
 #: Most lines that are read ahead of the screen. More stay on the pod until somebody scrolls there.
 AHEAD_LINES = 20_000
@@ -67,6 +70,10 @@ class LogWindow(Vertical):
         self._busy = ""
         self._spot: Place | None = None
         """The line to point at as soon as it is held, or None."""
+        self._said: News | None = None
+        """The last message that is about one place in the log, or None."""
+        self._said_at: object = None
+        """That place, as `_standing` returns it."""
 
     def compose(self) -> ComposeResult:
         """Yield the title line and the widget with the lines."""
@@ -107,9 +114,28 @@ class LogWindow(Vertical):
             self._spot = None
             view.point_at(number)
             if not view.show_match() and size_of(line := self._store.line(number)[1]) > len(line):
-                self._app.say(FAR_INSIDE.format(self._app.keys["expand"]))
+                self.say_here(FAR_INSIDE.format(self._app.keys["expand"]))
         if feed is not None and feed.loaded and self._lacks_older(view):
             self._fetch_older(feed)
+        if feed is not None and feed.end_known:
+            view.know_end(feed.unread)
+        if self._said is not None and self._said_at != self._standing:
+            if self._app.news is self._said:
+                self._app.forget_line()
+            self._said = None
+
+    def say_here(self, text: str, severity: SeverityLevel = "information") -> None:
+        """Show a message that is true only of the place in the log that is looked at now. It goes
+        as soon as the person moves from there. `severity` is that of the method `say` of the app.
+        """
+        self._app.say(text, severity=severity)
+        self._said, self._said_at = self._app.news, self._standing
+
+    @property
+    def _standing(self) -> object:
+        """Return a value that changes when the person moves in the log."""
+        view = self.view
+        return (id(self._store), view.following, view.spot)
 
     # -- where it lies
 
