@@ -404,6 +404,7 @@ async def test_the_palette_knows_other_words() -> None:
             ("resume", "Launch"),
             ("ckpt", "Checkpoints"),
             ("error", "Incident"),
+            ("cost", "In a shell: cost"),
         ):
             hits = [hit async for hit in provider.search(typed)]
             assert title in [hit.text for hit in hits], typed
