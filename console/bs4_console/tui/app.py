@@ -106,7 +106,8 @@ class ConsoleApp(Navigation, inherit_bindings=False):
     ]
     CSS = """
     Toast { max-width: 80; }
-    ToastRack { margin-bottom: 1; }
+    /* Above the prompt, the newest message and the key bar: 2, 2 and 1 rows. */
+    ToastRack { margin-bottom: 5; }
     Input:nocolor > .input--cursor { text-style: reverse; }
     CommandList:nocolor > .option-list--option-highlighted { text-style: bold underline; }
     * {
