@@ -316,8 +316,11 @@ def remarks(found: CheckpointReport) -> list[str]:
         if seen["set_bytes"] and seen["every_steps"]:
             every = f", {age(seen['every_s'])}" if seen["every_s"] else ""
             steps = "step" if seen["every_steps"] == 1 else f"{seen['every_steps']} steps"
-            text += f"; {size(seen['set_bytes'])} every {steps}{every}; room for {seen['room']}"
+            text += f"; {size(seen['set_bytes'])} every {steps}{every}"
         lines.append(text)
+        if seen["room"] is not None and seen["set_bytes"] and seen["every_steps"]:
+            more = "checkpoint" if seen["room"] == 1 else "checkpoints"
+            lines.append(f"room for {seen['room']:,} more {more}")
     if found["trainer_keeps"]:
         lines.append(f"trainer: keeps the {found['trainer_keeps']} newest of its own part")
     if found["order"]:

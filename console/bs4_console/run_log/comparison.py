@@ -146,7 +146,7 @@ def _settings(
             text = texts_of(attempt.pod or record.source).text(digest)
         digests.append(digest)
         tables.append(parsed(text) if text is not None else None)
-        reasons.append(_why(attempt, digest, text))
+        reasons.append(_why(record, attempt, digest, text))
     before, after = tables
     if digests[0] and digests[0] == digests[1]:
         yield Row("settings", "config values", (digests[0], digests[1]), False)
@@ -172,12 +172,13 @@ def _unknown_settings(digests: Sequence[str], why: str) -> Row:
     return Row("settings", "config values", (digests[0] or None, digests[1] or None), differs, why)
 
 
-def _why(attempt: Attempt | None, digest: str, text: str | None) -> str:
-    """Return why the settings of an attempt are unknown, or "" if they are known."""
+def _why(record: RunRecord, attempt: Attempt | None, digest: str, text: str | None) -> str:
+    """Return why the settings of an attempt of a run are unknown, or "" if they are known."""
     if attempt is None:
         return "no agent observed one of the runs"
     if not digest:
-        return "an attempt that was not launched from a console's plan records no config"
+        name = "/".join(filter(None, (attempt.pod or record.pod, record.name)))
+        return f"attempt {attempt.number} of {name} has no launch plan, and so no recorded config"
     if text is None:
         return f"the text of config {digest} was not kept on this machine"
     return ""

@@ -106,7 +106,8 @@ class ConsoleApp(Navigation, inherit_bindings=False):
     ]
     CSS = """
     Toast { max-width: 80; }
-    ToastRack { margin-bottom: 1; }
+    /* Above the prompt, the newest message and the key bar: 2, 2 and 1 rows. */
+    ToastRack { margin-bottom: 5; }
     Input:nocolor > .input--cursor { text-style: reverse; }
     CommandList:nocolor > .option-list--option-highlighted { text-style: bold underline; }
     * {
@@ -422,7 +423,7 @@ class ConsoleApp(Navigation, inherit_bindings=False):
             if line := in_a_shell.command_line(word, *screen.subject().names):
                 self.copy(line, f"In a shell: {line}")
                 return ""
-            near = get_close_matches(word, commands.BY_NAME, n=2)
+            near = commands.meant(word) or get_close_matches(word, commands.BY_NAME, n=2)
             told = "Tab shows what there is, :help explains it"
             if near:
                 told = f"close to it: {', '.join(f':{name}' for name in near)}"

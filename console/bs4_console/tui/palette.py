@@ -11,9 +11,11 @@ from textual.command import DiscoveryHit, Hit, Hits, Provider
 from textual.content import Content
 
 from bs4_console.tui import commands, formatting
+from bs4_console.tui.commands import in_a_shell
 
 if TYPE_CHECKING:
     from bs4_console.tui.app import ConsoleApp
+    from bs4_console.tui.screens.base import ConsoleScreen
 
 
 #: Separates the first clause of a command's help. With the whole help a small terminal would show
@@ -77,6 +79,18 @@ class ConsoleCommands(Provider):
                 work = partial(self._console.carry_out, command, args)
                 rest = self._line(text, about)[len(text) :]
                 yield Hit(score, shown.append(rest), work, text=text)
+
+        for word in in_a_shell.WORDS:
+            score = OTHER_WORD * matcher.match(word)
+            if score > 0:
+                work = partial(self._in_a_shell, word)
+                text = f"In a shell: {word}"
+                shown = Content(self._line(text, "copies the command line"))
+                yield Hit(score, shown, work, text=text)
+
+    def _in_a_shell(self, word: str) -> None:
+        """Do what typing `word` after `:` does: copy the command line, and tell it."""
+        self._console.typed(word, cast("ConsoleScreen", self.screen))
 
     def _line(self, text: str, about: str) -> str:
         """Return an entry in one line: its name, and behind it the key and a few words."""

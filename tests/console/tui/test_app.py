@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from textual.color import Color
 from textual.screen import Screen
+from textual.widgets._toast import Toast
 
 from bs4_console.tui.app import ConsoleApp
 from bs4_console.tui.clock import Clock
@@ -17,7 +18,7 @@ from bs4_console.tui.screens.fleet import FleetScreen
 from bs4_console.tui.screens.host_key import HostKeyScreen
 from bs4_console.tui.screens.incident import IncidentScreen
 from bs4_console.tui.styled_text import text_of
-from bs4_console.tui.widgets.bars import KeyBar
+from bs4_console.tui.widgets.bars import KeyBar, NewsLine
 from bs4_console.tui.widgets.panel import Panel
 from bs4_console.tui.widgets.table import RowTable
 from tests.console.tui import fixtures
@@ -106,6 +107,21 @@ async def test_a_fault_of_a_worker_is_a_message_and_not_the_end() -> None:
         assert "unforeseen" in "\n".join(
             text_of(line) for line in app.screen.query_one("#text", Panel).lines
         )
+
+
+async def test_a_toast_covers_no_message_above_the_key_bar() -> None:
+    session = fixtures.healthy()
+    app = open_app(session)
+    async with app.run_test(size=(80, 24), notifications=True) as pilot:
+        await settle(pilot)
+        app.say("It could not be done. " * 9, severity="error")
+        app.say("Say how many checkpoints stay. " * 6, severity="warning")
+        await settle(pilot)
+        news = app.screen.query_one(NewsLine).region
+        toasts = [toast.region for toast in app.screen.query(Toast)]
+        assert toasts
+        assert news.height == 2
+        assert all(toast.bottom <= news.y for toast in toasts)
 
 
 async def test_a_fault_in_a_log_feed_is_a_message() -> None:

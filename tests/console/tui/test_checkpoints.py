@@ -66,6 +66,25 @@ def test_one_other_step_is_singular() -> None:
     assert listing.remarks(loose)[0] == "besides: weights and broadcasts of 1 other step, 1.0 GiB"
 
 
+def test_the_room_on_the_disk_has_a_noun_and_stands_in_a_line_of_its_own() -> None:
+    session = fixtures.saved()
+    assert session.checkpoints is not None
+    forecast = {**session.checkpoints["forecast"], "room": 1098308}
+    found = {**session.checkpoints, "forecast": forecast}
+    assert "room for 1,098,308 more checkpoints" in listing.remarks(found)
+
+
+async def test_a_restore_without_a_known_place_names_no_step_of_its_own() -> None:
+    session = fixtures.saved()
+    session.state.ledger.syncs.clear()
+    app = console(session)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await drive(pilot, [session], ("D", ":restore"))
+        said = app.screen.query_one(NewsLine).text
+        assert ":restore b2://BUCKET/PREFIX" in said
+        assert "180" not in said
+
+
 def test_a_newest_set_that_is_young_is_being_written_and_no_ruin() -> None:
     session = fixtures.saved()
     assert session.checkpoints is not None

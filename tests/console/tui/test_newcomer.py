@@ -456,10 +456,21 @@ async def test_the_palette_knows_other_words() -> None:
             ("resume", "Launch"),
             ("ckpt", "Checkpoints"),
             ("error", "Incident"),
+            ("cost", "In a shell: cost"),
         ):
             hits = [hit async for hit in provider.search(typed)]
             assert title in [hit.text for hit in hits], typed
             assert all(len(str(hit.match_display)) < 80 for hit in hits)
+
+
+@pytest.mark.parametrize(("typed", "name"), [("kill", ":stop"), ("resume", ":launch")])
+async def test_the_prompt_knows_the_other_words_of_the_palette(typed: str, name: str) -> None:
+    app = console(fixtures.desync())
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        told = app.typed(typed, app.screen)
+        assert told.startswith(f"There is no command {typed!r}; ")
+        assert name in told
 
 
 def test_the_columns_depend_on_the_width_and_on_nothing_else() -> None:

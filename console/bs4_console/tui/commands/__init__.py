@@ -60,6 +60,7 @@ __all__ = [
     "Command",
     "at",
     "key_text",
+    "meant",
     "parse",
 ]
 
@@ -83,6 +84,13 @@ def at(place: str) -> list[Command]:
     the key bar come last.
     """
     return sorted((c for c in COMMANDS if place in c.where), key=lambda c: c.hint or 1000)
+
+
+def meant(word: str) -> list[str]:
+    """Return the first names of the commands that have `word` among their synonyms, by which the
+    palette finds them too, for example ["stop"] for "kill". The list is empty if none has.
+    """
+    return [c.names[0] for c in COMMANDS if c.names and word in c.synonyms.split()]
 
 
 def parse(text: str) -> tuple[Command | None, str]:

@@ -162,7 +162,9 @@ def restore(
     source = words.pop(0) if words else (known.place if known is not None else "")
     if words or "://" not in source:
         app.say(
-            "Say which step, and from where: :restore 180 b2://BUCKET/PREFIX.", severity="warning"
+            "Say from where: :restore b2://BUCKET/PREFIX brings the newest that is complete "
+            "there; a step before it brings that one.",
+            severity="warning",
         )
         return
     app.spawn(f"restore {run.name}", _restore(app, session, run, step, source, done))
