@@ -27,13 +27,24 @@ class TooLarge(yaml.YAMLError):
     """
 
 
+class NoSuchValue(yaml.YAMLError):
+    """Raised for a YAML text with a value that looks like a number, a date or a truth value, and of
+    which Python can make none.
+    """
+
+
 def load(text: str) -> Any:
     """Return the value that a YAML text stands for. Raises yaml.YAMLError if the text is not YAML,
-    is nested deeper than NESTING_LIMIT (64) levels, or has more than VALUES_LIMIT (100,000) values
-    once its aliases are replaced by what they repeat.
+    has a number or date that Python cannot make, is nested deeper than NESTING_LIMIT (64) levels,
+    or has more than VALUES_LIMIT (100,000) values once its aliases are replaced by what they
+    repeat.
     """
     check(text)
-    return yaml.load(text, Loader=_LOADER)  # noqa: S506
+    try:
+        return yaml.load(text, Loader=_LOADER)  # noqa: S506
+    except (ValueError, KeyError, AttributeError, TypeError) as error:
+        # From PyYAML's constructors: a number of 5,000 digits, the month 13, `!!int x`.
+        raise NoSuchValue(f"A value in it is not what it looks like: {error}.") from error
 
 
 def check(text: str) -> None:

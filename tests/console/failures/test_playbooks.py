@@ -211,6 +211,12 @@ def test_a_file_that_repeats_itself_without_end_is_refused(
     assert any(why in problem.message for problem in problems), problems
 
 
+@pytest.mark.parametrize("value", ["9" * 5000, "2026-13-45", "!!int x", "!!bool x"])
+def test_a_value_that_python_cannot_make_is_no_yaml(value: str) -> None:
+    with pytest.raises(nested_yaml.NoSuchValue, match="not what it looks like"):
+        nested_yaml.load(f"a: {value}\n")
+
+
 def test_an_alias_that_repeats_little_is_read() -> None:
     assert nested_yaml.load("a: &a {b: [1, &c 2]}\nd: *a\ne: *c\n") == {
         "a": {"b": [1, 2]},

@@ -66,8 +66,8 @@ def feed(data: bytes) -> None:
 
 def _write(trainer: Trainer, data: bytes) -> None:
     """Record the steps of a log and of a metrics file. What is found is written, at once."""
-    with scratch() as directory:
-        steps = StepLog(Streams(), directory / "steps", trainer, "r", None)
+    with scratch() as directory, contextlib.closing(Streams()) as streams:
+        steps = StepLog(streams, directory / "steps", trainer, "r", None)
         steps.anchor(1, _STARTED)
         for line in data.split(b"\n"):
             steps.feed("trainer", line, "1:0", 1, _STARTED)
