@@ -14,7 +14,8 @@ def which(program: str, path: str) -> str | None:
     directory of this process, as for a shell.
     """
     for directory in path.split(os.pathsep):
-        found = Path(directory, program)
-        if found.is_file() and os.access(found, os.X_OK):
-            return str(found)
+        found = str(Path(directory, program))
+        # Not Path.is_file, which raises where a directory may not be searched.
+        if os.path.isfile(found) and os.access(found, os.X_OK):  # noqa: PTH113
+            return found
     return None

@@ -113,11 +113,12 @@ async def test_an_odd_answer_while_code_is_sent_is_refused(
         await one.carry_out(plan)
 
 
+@pytest.mark.parametrize("number", [4, 9])
 async def test_more_files_than_a_checkout_has_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     monkeypatch.setattr(code_sync_answer, "FILES", 3)
-    many = answer("list", files={f"f{n}": [1, 2, ""] for n in range(9)})
+    many = answer("list", files={f"f{n}": [1, 2, ""] for n in range(number)})
     with pytest.raises(SyncFailed, match="more than 3 files"):
         await sync(tmp_path, "list", many).plan()
 

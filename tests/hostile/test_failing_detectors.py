@@ -101,9 +101,23 @@ def test_no_time_in_which_nobody_could_look_counts_as_held(first: Switch) -> Non
     watch.evaluate(facts(healthy(name="r1"), now=NOW))
     first.odd = "r1"
     watch.evaluate(facts(healthy(name="r1"), now=NOW + 5))
+    assert watch.due() == NOW + 10  # that of the other one
     first.odd = None
     opened = told(watch.evaluate(facts(healthy(name="r1"), now=NOW + 11)))
     assert opened == [("opened", "second", "r1")]
+    assert watch.evaluate(facts(healthy(name="r1"), now=NOW + 20)) == []
+    # Ten seconds between scans that both saw it, though none of them in a row.
+    opened = told(watch.evaluate(facts(healthy(name="r1"), now=NOW + 21)))
+    assert opened == [("opened", "first", "r1")]
+
+
+def test_a_detector_that_fails_now_and_then_still_opens_its_incident(first: Switch) -> None:
+    watch = engine(hold_s=10.0)
+    opened = []
+    for at in range(41):
+        first.odd = "r1" if at % 4 == 3 else None
+        opened += told(watch.evaluate(facts(healthy(name="r1"), now=NOW + at)))
+    assert ("opened", "first", "r1") in opened
 
 
 def test_the_agent_journals_it_once_and_says_so_with_each_incident(

@@ -62,6 +62,8 @@ class RunFollower:
         self._early = _EARLY_SAVED
         """How many polls may still come early, as it was at `_early_m`."""
         self._early_m = time.monotonic()
+        self._polled_m = float("-inf")
+        """When the last poll ended."""
 
     @property
     def pause_s(self) -> float:
@@ -109,7 +111,7 @@ class RunFollower:
         """
         deadline = time.monotonic() + _BUDGET_S
         with self._lock:
-            if grown:
+            if grown and time.monotonic() - self._polled_m < _BUSY_PAUSE_S:
                 self._early, self._early_m = max(self._early_left() - 1.0, 0.0), time.monotonic()
             for run in self._runs.all():
                 try:
@@ -121,6 +123,7 @@ class RunFollower:
                 except Exception as error:  # noqa: BLE001
                     # An error in one run must not stop the others. It is journalled.
                     self._report(run.name, error)
+            self._polled_m = time.monotonic()
 
     def _report(self, run: str, error: Exception) -> None:
         """Report a fault of one run, unless the same sentence was its last one."""

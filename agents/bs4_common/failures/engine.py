@@ -51,6 +51,11 @@ class _Held:
     """The finding as it was last reported, at `told_m`."""
     told_m: float = float("-inf")
 
+    def stand_still(self, seconds: float) -> None:
+        """Leave out `seconds`, in which nobody could look, of the time for which it is held."""
+        self.first_m += seconds
+        self.last_m += seconds
+
 
 @dataclass(frozen=True)
 class Transition:
@@ -173,6 +178,12 @@ class Engine:
         self._unseen: frozenset[str] = frozenset()
         """The runs that the last scan, at `_looked_m`, could not look at."""
         self._looked_m: float | None = None
+        self._passed = 0.0
+        """The seconds between the last two scans."""
+        self._unjudged_holds: frozenset[str] = frozenset()
+        """The ids of the findings that wait for their hold, and whose detector failed in the last
+        scan.
+        """
         self.faults: Sequence[Fault] = ()
         """The detectors that failed in the last `evaluate`. The others ran."""
         self._failed: dict[tuple[str, str], int] = {}
@@ -223,12 +234,14 @@ class Engine:
         """Return the earliest time at which `evaluate` should be called again, in seconds of the
         monotonic clock. At that time a finding will have lasted for its hold time, which is how
         long it must last to become an incident. Return None if no finding waits for that. A finding
-        of a run that the last scan could not look at does not count.
+        of a run that the last scan could not look at does not count, nor one whose detector failed.
         """
         ends = (
             held.first_m + self._for[held.finding.failure].hold_s
-            for held in self._held.values()
-            if not (held.fired or _rests_on(held.finding, self._unseen))
+            for key, held in self._held.items()
+            if not (
+                held.fired or key in self._unjudged_holds or _rests_on(held.finding, self._unseen)
+            )
         )
         return min(ends, default=None)
 
@@ -254,14 +267,15 @@ class Engine:
         goes on. What its logs show meanwhile is judged by the next scan that sees the run, because
         only its facts show whether it was stopped.
 
-        A detector that raises keeps no other one from running. It is listed in `faults`, and its
-        open incidents stay as they are.
+        A detector that raises keeps no other one from running. It is listed in `faults`, its open
+        incidents stay as they are, and the hold times of its findings do not go on.
         """
         self._stand_still(facts)
         self._drop_overtaken(facts)
         found: dict[str, Cause] = {}
         for cause in self._found(facts, complete):
             found.setdefault(incident_id(cause.finding), self._explained(cause))
+        self._stand_still_where_unjudged(found, facts)
         found.update(self._unjudged(found, facts))
         found.update(self._reasons_of_ends(found, facts))
         found.update(self._seen_once(found, facts))
@@ -271,13 +285,28 @@ class Engine:
         """Let no time pass for the findings of runs that this scan or the last one did not see. An
         interval counts only if both its ends were seen.
         """
-        passed = 0.0 if self._looked_m is None else facts.now_m - self._looked_m
+        self._passed = 0.0 if self._looked_m is None else facts.now_m - self._looked_m
         unseen = facts.unseen | self._unseen
         for held in self._held.values():
             if _rests_on(held.finding, unseen):
-                held.first_m += passed
-                held.last_m += passed
+                held.stand_still(self._passed)
         self._unseen, self._looked_m = facts.unseen, facts.now_m
+
+    def _stand_still_where_unjudged(self, found: Mapping[str, Cause], facts: Facts) -> None:
+        """Let no time pass for the findings that wait for their hold and whose detector failed in
+        this scan or the last one. `found` is what this scan has found.
+        """
+        blind = {(fault.failure, fault.run) for fault in self.faults}
+        unjudged = set()
+        for key, held in self._held.items():
+            item = held.finding
+            if key not in found and not held.fired and (item.failure, item.run) in blind:
+                unjudged.add(key)
+        for key, held in self._held.items():
+            waits = key in unjudged or (key in self._unjudged_holds and not held.fired)
+            if waits and not _rests_on(held.finding, facts.unseen):
+                held.stand_still(self._passed)
+        self._unjudged_holds = frozenset(unjudged)
 
     def _explained(self, cause: Cause) -> Cause:
         """Return `cause` with the exception that its logs show as its summary, if it says only
@@ -506,7 +535,7 @@ class Engine:
                 out.append(Transition("updated", key, item, playbook))
         for key in [k for k in self._held if k not in found]:
             held = self._held[key]
-            if _hidden(held.finding, facts):
+            if _hidden(held.finding, facts) or key in self._unjudged_holds:
                 continue
             playbook = self._for[held.finding.failure]
             over = held.finding.attempt < _overtaking(facts).get(held.finding.run, 0)

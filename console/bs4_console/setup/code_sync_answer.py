@@ -47,10 +47,10 @@ def path(value: Any) -> bool:
 
 @rule("an object of paths, each with a size, a time and the target of a link")
 def files(value: Any) -> bool:
-    """Return True if `value` maps at most FILES (200,000) paths to a list of three things: a size,
+    """Return True if `value` maps paths to a list of three things: a size,
     a time and a text, which is the target of a link or "".
     """
-    if not isinstance(value, dict) or len(value) > FILES:
+    if not isinstance(value, dict):
         return False
     return all(path(name) and _is_file(entry) for name, entry in value.items())
 
@@ -103,5 +103,8 @@ def parse(op: str, printed: bytes) -> RemoteAnswer:
         answer: RemoteAnswer = json.loads(written)
     except ValueError as error:
         raise RecordRefused(f"it is not JSON of the program: {error}"[:200]) from None
+    listed = answer.get("files") if isinstance(answer, dict) else None
+    if isinstance(listed, dict) and len(listed) > FILES:
+        raise RecordRefused(f"it lists more than {FILES:,} files")
     _SHAPES[op].check(answer)
     return answer

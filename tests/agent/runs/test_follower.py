@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import IO, Any
 
 import pytest
@@ -495,20 +496,23 @@ def test_a_log_that_grows_is_read_at_once_even_if_it_was_quiet(
 def test_polls_come_early_only_as_often_as_was_saved_up(
     pod: Pod, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    now = time.monotonic()
-    monkeypatch.setattr("bs4_agent.runs.follower.time.monotonic", lambda: now)
+    now = 100.0
+    clock = SimpleNamespace(monotonic=lambda: now)
+    monkeypatch.setattr("bs4_agent.runs.follower.time", clock)
     follower = RunFollower(Streams(), pod.runs())
+    for _ in range(200):
+        assert follower.least_pause_s == 0.1
+        follower.poll(grown=True)
+        now += 0.5  # a poll that was due anyway costs none of them
+    now -= 0.5
     for _ in range(60):
         assert follower.least_pause_s == 0.1
         follower.poll(grown=True)
     assert follower.least_pause_s == 0.5
-    follower.poll()
-    now += 4.0
-    assert follower.least_pause_s == 0.1
-    follower.poll(grown=True)
-    assert follower.least_pause_s == 0.5
-    now += 1e6
-    for _ in range(60):
-        assert follower.least_pause_s == 0.1
-        follower.poll(grown=True)
-    assert follower.least_pause_s == 0.5
+    for passed, saved in ((4.0, 1), (1e6, 60)):
+        now += passed
+        follower.poll()
+        for _ in range(saved):
+            assert follower.least_pause_s == 0.1
+            follower.poll(grown=True)
+        assert follower.least_pause_s == 0.5

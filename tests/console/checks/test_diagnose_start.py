@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
@@ -25,6 +26,9 @@ def test_a_log_is_diagnosed_without_what_only_lint_and_reports_need(tmp_path):
     # The first run may have to compile the playbooks, for which they are validated.
     for _ in range(2):
         done = subprocess.run(
-            [sys.executable, "-c", PROGRAM, str(log)], capture_output=True, check=True
+            [sys.executable, "-c", PROGRAM, str(log)],
+            capture_output=True,
+            check=True,
+            env={**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")},
         )
     assert OTHERS.isdisjoint(json.loads(done.stdout))
