@@ -11,6 +11,9 @@ from typing import Literal
 RunState = Literal["starting", "running", "ended", "lost"]
 """One attempt of a run. `lost`: the shim is gone and has left no record of the end."""
 
+FileState = Literal["live", "finished", "lost"]
+"""A file of a log: it may still grow, does not grow any more, or cannot be read any more."""
+
 SeenState = Literal["starting", "running", "ended", "lost", "files"]
 """A run as detectors see it. `files`: only its files are seen, so no process can be judged."""
 

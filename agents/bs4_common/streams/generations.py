@@ -18,6 +18,7 @@ from typing import Any
 
 from bs4_common.clock import boot_id
 from bs4_common.digest import sha256
+from bs4_common.states import FileState
 
 #: Bytes at the start of a file that distinguish it from another file with its inode.
 FINGERPRINT_BYTES = 256
@@ -143,7 +144,7 @@ class Generation:
         return self.end is None and not self.lost
 
     @property
-    def state(self) -> str:
+    def state(self) -> FileState:
         """Return "lost" if the file's bytes cannot be read any more, "live" if it may still grow,
         and "finished" otherwise.
         """

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypedDict
 
+from bs4_common.states import FileState
 from bs4_common.streams.cursor import Chunk
 
 
@@ -55,7 +56,7 @@ class GenerationRow(TypedDict):
     first_seen: float
     """The time at which the file was found, as wall seconds since 1970."""
     bytes: int
-    state: str
+    state: FileState
     """Whether the file may still grow ("live"), does not grow any more ("finished") or cannot be
     read any more ("lost").
     """

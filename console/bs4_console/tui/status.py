@@ -13,6 +13,7 @@ from bs4_console.tui.styled_text import Line
 
 if TYPE_CHECKING:
     # Only for types: importing the session would take 12 ms for the channel and its frames.
+    from bs4_console.errors import LinkState
     from bs4_console.pods.state import IncidentView, PodState, RunState
     from bs4_console.tui.clock import Clock
 
@@ -22,7 +23,7 @@ MALFORMED = (TypeError, ValueError, KeyError, AttributeError, IndexError, Overfl
 #: Longest round trip in seconds of a link with four, three and two bars.
 BARS_RTT = (0.06, 0.15, 0.4)
 #: States of a link whose reason is what the agent sent, or did not send. A word does not tell that.
-_OF_THE_AGENT = ("agent version", "failed", "lost")
+_OF_THE_AGENT: tuple[LinkState, ...] = ("agent version", "failed", "lost")
 #: Rows of one pod on the fleet's screen. A thousand take half a second to draw, each second.
 ROWS_MOST = 100
 #: A run is late if its last step is older than this many usual steps and older than LATE_S seconds.

@@ -18,11 +18,12 @@ from bs4_common.failures.detectors.reporting import found
 from bs4_common.failures.evidence import Evidence, as_evidence, process_evidence
 from bs4_common.failures.facts import Facts, Finding, LogEvent, RunFacts
 from bs4_common.runs.model import Member
+from bs4_common.states import SeenState
 
 _JUST_BEFORE_S = 60.0
 _TROUBLE = ("inference-lost", "error", "server-error")
 #: States of an attempt that is over; "files" is a finished directory.
-_OVER = ("ended", "lost", "files")
+_OVER: tuple[SeenState, ...] = ("ended", "lost", "files")
 #: The message of the clients' library if nothing listens any more, after all of its retries (48 to
 #: 56 s).
 _REFUSED = "Connection error."
