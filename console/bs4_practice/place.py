@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -45,7 +46,7 @@ def belongs(directory: Path, pid: int) -> None:
     if file.exists():
         known = json.loads(file.read_text())
     new = directory / f"{RECORD}.new"
-    new.write_text(json.dumps([*known, own.as_dict()]))
+    new.write_text(json.dumps([*known, {**own.as_dict(), "host": os.uname().nodename}]))
     new.replace(file)
 
 
@@ -64,18 +65,31 @@ def clear(parent: Path) -> list[Path]:
     return removed
 
 
+def _mounts() -> list[str]:
+    """Return the paths at which filesystems are mounted."""
+    text = Path("/proc/self/mountinfo").read_text(errors="surrogateescape")
+    places = [line.split()[4] for line in text.splitlines()]
+    return [re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), one) for one in places]
+
+
 def _is_left(path: Path) -> bool:
     """Return True if the directory `path` is one of ours whose processes are all dead."""
     own = Identity.of(os.getpid())
+    mounts = _mounts()
     try:
         if path.is_symlink() or not path.is_dir() or path.stat().st_uid != os.getuid():
             return False
         with (path / RECORD).open("rb") as file:
-            owners = [Identity.from_dict(one) for one in json.loads(file.read(_RECORD_BYTES))]
-        mounts = Path("/proc/self/mountinfo").read_text()
+            known = json.loads(file.read(_RECORD_BYTES))
+        owners = [Identity.from_dict(one) for one in known]
+        hosts = {one["host"] for one in known}
+        root = str(path.resolve())
     except (OSError, ValueError, KeyError, TypeError):
         return False  # no record of ours: somebody else's, or just being made
-    if own is None or not owners or f" {path.resolve()}/" in mounts:
+    # Another machine may share the directory, and a process there be alive.
+    if own is None or hosts != {os.uname().nodename}:
+        return False
+    if any(mount == root or mount.startswith(f"{root}/") for mount in mounts):
         return False
     for owner in owners:
         # Of a process in another pid namespace it cannot be known whether it lives.

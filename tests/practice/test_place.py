@@ -19,6 +19,8 @@ import pytest
 from bs4_common.identity import Identity
 from bs4_practice import place, tree
 
+HOST = os.uname().nodename
+
 
 @pytest.fixture
 def short() -> Iterator[Path]:
@@ -27,11 +29,12 @@ def short() -> Iterator[Path]:
         yield Path(directory)
 
 
-def left(parent: Path, name: str, *owners: Identity) -> Path:
+def left(parent: Path, name: str, *owners: Identity, host: str = HOST) -> Path:
     """Return a directory as a demo leaves it that was killed."""
     path = parent / f"{place.PREFIX}{name}"
     (path / "h100-a" / "home").mkdir(parents=True)
-    (path / place.RECORD).write_text(json.dumps([owner.as_dict() for owner in owners]))
+    record = [{**owner.as_dict(), "host": host} for owner in owners]
+    (path / place.RECORD).write_text(json.dumps(record))
     return path
 
 
@@ -52,6 +55,7 @@ def test_only_what_dead_demos_have_left_is_cleared(tmp_path: Path) -> None:
         left(tmp_path, "one-lives", dead(), me),
         left(tmp_path, "elsewhere", Identity(1, 1, me.boot_id, me.pidns + 1)),
         left(tmp_path, "nobody"),
+        left(tmp_path, "another-machine", dead(), host=f"not-{HOST}"),
     ]
     broken, foreign = left(tmp_path, "broken", dead()), tmp_path / "bs4-foreign"
     (broken / place.RECORD).write_text("{")
@@ -67,6 +71,9 @@ def test_only_what_dead_demos_have_left_is_cleared(tmp_path: Path) -> None:
     assert (sorted(tmp_path.iterdir())) == sorted([*kept, broken, foreign])
 
 
+@pytest.mark.long
+@pytest.mark.beside
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("numbers", [["SIGHUP"], ["SIGTERM"], ["SIGINT", "SIGINT"], ["SIGKILL"]])
 def test_a_demo_that_is_ended_by_a_signal_leaves_nothing(short: Path, numbers: list[str]) -> None:
     environment = {

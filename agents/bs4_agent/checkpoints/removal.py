@@ -5,14 +5,13 @@ only then deleted. Nothing is removed that a process has open or mapped.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from bs4_agent.containers import processes as containers
 from bs4_agent.playbooks.pod_actions import Target
-from bs4_agent.runs.places import trash_for
+from bs4_agent.runs.places import mounted_below, trash_for
 from bs4_agent.runs.registry import Runs
 from bs4_agent.runs.trash import below, own_path
 from bs4_agent.tree.changes import refuse_foreign_tree, remove, rename
@@ -21,9 +20,6 @@ from bs4_common.descriptors import open_directory
 from bs4_common.errors import Refused, StepFailed
 from bs4_common.ids import is_key
 from bs4_common.runs.model import Run
-
-#: The form of a blank in a path of mountinfo.
-_OCTAL = re.compile(r"\\([0-7]{3})")
 
 
 @dataclass(frozen=True)
@@ -58,7 +54,7 @@ def moves(runs: Runs, run: Run, sets: Sequence[StepSet]) -> list[Move]:
                     f"{error.filename or source} cannot be looked through ({error.strerror}), so "
                     f"{source} was left where it is; look at it by hand."
                 ) from error
-            trash = trash_for(source, layout, run.name)
+            trash = trash_for(source, layout, run.name, stays=False)
             found.append(Move(one.step, source, trash, below(directory, layout.output_dir)))
     return found
 
@@ -77,7 +73,7 @@ def move(wanted: Sequence[Move], key: str) -> None:
     """
     for one in wanted:
         target = one.trash / key / one.name
-        if mount := _mounted_below(one.source):
+        if mount := mounted_below(one.source):
             raise StepFailed(
                 f"{mount} is mounted below {one.source}, and what lies there is not the "
                 "run's; unmount it first."
@@ -92,19 +88,6 @@ def move(wanted: Sequence[Move], key: str) -> None:
                 f"{one.source} could not be moved to {target} ({error.strerror}); it was "
                 "left where it is."
             ) from error
-
-
-def _mounted_below(directory: Path) -> str | None:
-    """Return a mount point below the directory, or None. Deleting would go through a mount, even
-    through one of the same file system.
-    """
-    root = os.path.realpath(directory)
-    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as lines:
-        for line in lines:
-            place = _OCTAL.sub(lambda found: chr(int(found[1], 8)), line.split()[4])
-            if place == root or place.startswith(f"{root}/"):
-                return place
-    return None
 
 
 def free(trashes: Sequence[Path], key: str) -> int:

@@ -121,6 +121,10 @@ class LaunchPlan:
             "tries": self.tries,
             "guards": {"typed_name": self.typed_name, "resume": self.spec.resume},
         }
+        if any(step.kind == ARCHIVE for step in self.steps):
+            # A plan of an agent without that step has other steps, by whose numbers a launch is
+            # taken up again.
+            hashed["archives"] = True
         return digest(hashed)
 
     def as_dict(self) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +16,10 @@ from bs4_common.trainers.base import LaunchSpec, RunLayout, Trainer
 
 if TYPE_CHECKING:
     from bs4_agent.runs.registry import Runs
+
+
+#: The form of a blank in a path of mountinfo.
+_OCTAL = re.compile(r"\\([0-7]{3})")
 
 
 def own_directories(layout: RunLayout) -> list[Path]:
@@ -62,12 +67,26 @@ def _outermost(paths: Iterable[Path]) -> list[Path]:
     return [path for path in found if found.keys().isdisjoint(path.parents)]
 
 
-def trash_for(path: Path, layout: RunLayout, run: str) -> Path:
+def mounted_below(directory: Path) -> str | None:
+    """Return the path of a mount point at or below `directory`, or None if there is none. Moving or
+    deleting would go through a mount, even through one of the same filesystem.
+    """
+    root = os.path.realpath(directory)
+    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as lines:
+        for line in lines:
+            place = _OCTAL.sub(lambda found: chr(int(found[1], 8)), line.split()[4])
+            if place == root or place.startswith(f"{root}/"):
+                return place
+    return None
+
+
+def trash_for(path: Path, layout: RunLayout, run: str, *, stays: bool = True) -> Path:
     """Return the trash directory (a directory in which removed files are kept) of the run `run`
     into which `path` can be moved by one rename, so that nothing is copied. It is in the run's own
     directory `.bs4/RUN` beside `layout.output_dir`. For a path on another filesystem, such as a
     checkpoint directory on a disk of its own, it is in a directory `.bs4/RUN` of that filesystem,
-    beside the directory that holds `path`. Nothing is created.
+    beside the directory that holds `path`. Nothing is created. `stays` False says that what is
+    moved there is deleted soon, so that it does not matter if the trainer does it.
 
     Raises Refused if there is no such directory, because `path` is where a filesystem is mounted,
     or because the trainer would empty the directory at its next start. Raises OSError if `path`
@@ -75,9 +94,11 @@ def trash_for(path: Path, layout: RunLayout, run: str) -> Path:
     """
     source = path.parent.resolve() / path.name
     device = source.lstat().st_dev if os.path.lexists(source) else nearest(source).stat().st_dev
+    # A fresh start of prime-rl of 2026-01 empties the broadcasts too.
+    wiped_at_start = (*layout.wiped, layout.broadcasts)
     for base in (storage(layout.output_dir, run), storage(source.parent, run)):
-        emptied = any(wiped.resolve() in base.parents for wiped in layout.wiped)
-        if not emptied and nearest(base).stat().st_dev == device:
+        emptied = any(wiped.resolve() in base.parents for wiped in wiped_at_start)
+        if not (emptied and stays) and nearest(base).stat().st_dev == device:
             return base / "trash"
     raise Refused(
         f"{path} lies on another filesystem than {storage(layout.output_dir, run)}, so moving it "
@@ -87,9 +108,16 @@ def trash_for(path: Path, layout: RunLayout, run: str) -> Path:
 
 def refuse_unmovable(paths: Iterable[Path], layout: RunLayout, run: str) -> None:
     """Raise Refused if one of `paths` cannot be moved into the trash of the run `run` by a rename,
-    so that a plan says it before anything is done (see `trash_for`).
+    so that a plan says it before anything is done (see `trash_for`), or if it is a link or
+    something is mounted below it.
     """
     for path in paths:
+        if path.is_symlink():
+            raise Refused(
+                f"{path} is a link, and what it points to may not be this run's; move it by hand."
+            )
+        if mount := mounted_below(path):
+            raise Refused(f"{mount} is mounted there, so {path} cannot be moved; unmount it first.")
         trash_for(path, layout, run)
 
 

@@ -178,6 +178,8 @@ class Engine:
         self._unseen: frozenset[str] = frozenset()
         """The runs that the last scan, at `_looked_m`, could not look at."""
         self._looked_m: float | None = None
+        self._left_out: frozenset[str] = frozenset()
+        """The runs that one of the last two scans could not look at."""
         self._passed = 0.0
         """The seconds between the last two scans."""
         self._unjudged_holds: frozenset[str] = frozenset()
@@ -286,9 +288,9 @@ class Engine:
         interval counts only if both its ends were seen.
         """
         self._passed = 0.0 if self._looked_m is None else facts.now_m - self._looked_m
-        unseen = facts.unseen | self._unseen
+        self._left_out = facts.unseen | self._unseen
         for held in self._held.values():
-            if _rests_on(held.finding, unseen):
+            if _rests_on(held.finding, self._left_out):
                 held.stand_still(self._passed)
         self._unseen, self._looked_m = facts.unseen, facts.now_m
 
@@ -304,7 +306,7 @@ class Engine:
                 unjudged.add(key)
         for key, held in self._held.items():
             waits = key in unjudged or (key in self._unjudged_holds and not held.fired)
-            if waits and not _rests_on(held.finding, facts.unseen):
+            if waits and not _rests_on(held.finding, self._left_out):
                 held.stand_still(self._passed)
         self._unjudged_holds = frozenset(unjudged)
 

@@ -60,9 +60,10 @@ _LEVELS = {
     b"CRITICAL": 50,
     b"FATAL": 50,
 }
-#: The header of a line in glog's form, as torch's C++ parts write it: a letter for the level, month
-#: and day, and the clock. A launcher's prefix ([rank0]:) may stand before it.
-_GLOG = re.compile(rb"(?:\[[\w-]{1,20}\]:)?([IWEF])\d{4} \d\d:\d\d:\d\d")
+#: The header of a line in glog's form, as torch writes it: a letter for the level, month and day,
+#: and the clock. Its C++ parts begin with a bracket and write no leading zero of the month. A
+#: launcher's prefix ([rank0]:) may stand before it.
+_GLOG = re.compile(rb"(?:\[[\w-]{1,20}\]:)?\[?([IWEF])\d{3,4} \d\d:\d\d:\d\d")
 _GLOG_LEVELS = {b"I": 20, b"W": 30, b"E": 40, b"F": 50}
 #: An expression that looks beyond its match, or for the text's end, means something else in a block
 #: of lines than in one line.
@@ -143,7 +144,9 @@ class Wanted:
             self._add(term["pattern"], term.get("ignore_case", False), out=term.get("out", False))
         letters = b"".join(own for own, level in _GLOG_LEVELS.items() if level >= self.floor)
         if self.floor and letters:
-            self.letters = re.compile(b"[" + letters + rb"]\d{4} \d\d:")
+            # At the begin of a line, for which the engine looks four times as fast.
+            head = rb"\n(?:\[[\w-]{1,20}\]:)?\[?["
+            self.letters = re.compile(head + letters + rb"]\d{3,4} \d\d:")
 
     def _add(self, text: str, ignore_case: bool, *, out: bool) -> None:
         """Add one term."""
@@ -172,7 +175,7 @@ class Wanted:
             return False
         if not self.floor or any(word in block for word in self.level_words):
             return True
-        return self.letters is not None and self.letters.search(block) is not None
+        return self.letters is not None and self.letters.search(b"\n" + block) is not None
 
     def matches(self, line: bytes) -> bool:
         """Return True if the line matches each regular expression of the request that lines must

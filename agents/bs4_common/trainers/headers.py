@@ -76,7 +76,7 @@ _SHOWN = re.compile(
     r"| {0,3}\d{1,4}: "
 )
 # torch's C++ lines: [E1118 03:14:07.447712782 ProcessGroupNCCL.cpp:683] text
-_C10D = re.compile(r"\[[IWEF]\d{4} (\d\d:\d\d:\d\d)\.\d{1,9} ([\w./-]{1,120}):\d{1,6}\] ")
+_C10D = re.compile(r"\[[IWEF]\d{3,4} (\d\d:\d\d:\d\d)\.\d{1,9} ([\w./-]{1,120}):\d{1,6}\] ")
 
 
 def unwrapped(text: str) -> str:

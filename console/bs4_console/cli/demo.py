@@ -118,7 +118,11 @@ async def _to_its_end(demo: Coroutine[None, None, int]) -> int:
                 _leave(terminals)
             task.cancel()
 
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    numbers = [
+        number
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        if signal.getsignal(number) is not signal.SIG_IGN  # of `nohup`, or of a job behind `&`
+    ]
     for number in numbers:
         loop.add_signal_handler(number, end, number)
     try:

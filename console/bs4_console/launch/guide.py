@@ -380,9 +380,7 @@ def plan_lines(view: PlanView, state: PodState, price: float | None = None) -> l
 
 def _said(body: PlanBody, run: RunState | None, price: float | None) -> Iterator[str]:
     if body.get("why"):
-        resume = body.get("resume")
-        where = "afresh" if resume is None else f"from step {resume}"
-        yield f"{where}, because {body['why']}"
+        yield f"{_start(body)}because {body['why']}"
     for text in body.get("notes", []):
         yield f"note: {text}"
     starts = (step for step in body.get("steps", ()) if step.get("kind") == "start")
@@ -395,6 +393,18 @@ def _said(body: PlanBody, run: RunState | None, price: float | None) -> Iterator
         yield f"config: {', '.join(named)}"
     if cost := _cost(body, run, price):
         yield cost
+
+
+def _start(body: PlanBody) -> str:
+    """Return the words for the step from which a launch begins, up to the reason, or "" for a
+    program that begins at no step, such as an inference server.
+    """
+    if (resume := body.get("resume")) is not None:
+        return f"from step {resume}, "
+    spec = body.get("spec")
+    if isinstance(spec, Mapping) and spec.get("component", "rl") != "rl":
+        return ""
+    return "afresh, "
 
 
 def _cost(body: PlanBody, run: RunState | None, price: float | None) -> str:

@@ -214,6 +214,7 @@ class LogFeed:
         places = {stream: await self.pages.place(stream, "seek-time", t=t) for stream in streams}
         anchor = await self.go_to(places)
         await self._newer(self._after())
+        self.live = False
         return anchor
 
     def _after(self) -> list[Side]:

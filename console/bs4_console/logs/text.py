@@ -48,9 +48,10 @@ LEVELS = {
 #: Later it is part of a message.
 _LEVEL = re.compile(rb"\b(TRACE|DEBUG|INFO|SUCCESS|WARNING|WARN|ERROR|CRITICAL|FATAL)\b")
 _LEVEL_REACH = 90
-#: The header of a line in glog's form, as torch's C++ parts write it: a letter for the level, month
-#: and day, and the clock. A launcher's prefix ([rank0]:) may stand before it.
-_GLOG = re.compile(rb"(?:\[[\w-]{1,20}\]:)?([IWEF])\d{4} \d\d:\d\d:\d\d")
+#: The header of a line in glog's form, as torch writes it: a letter for the level, month and day,
+#: and the clock. Its C++ parts begin with a bracket and write no leading zero of the month. A
+#: launcher's prefix ([rank0]:) may stand before it.
+_GLOG = re.compile(rb"(?:\[[\w-]{1,20}\]:)?\[?([IWEF])\d{3,4} \d\d:\d\d:\d\d")
 GLOG_LEVELS = {b"I": INFO, b"W": WARNING, b"E": ERROR, b"F": 50}
 #: The bytes with which a JSON log line begins.
 JSON_HEAD = b'{"timestamp"'

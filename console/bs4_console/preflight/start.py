@@ -160,6 +160,9 @@ def _disk(run: StartPart, wanted: Wanted) -> Check:
     keep, goal, interval = run.get("keep_last"), run.get("max_steps"), run.get("interval")
     there = sum(1 for row in run.get("checkpoints", ()) if row.get("complete"))
     there += (run.get("older") or {}).get("complete", 0)
+    plan = run.get("plan") or {}
+    if plan.get("resume") is None and plan.get("moves"):
+        there = 0  # they are moved aside on the same disk, so that no rotation frees their room
     one = f"a checkpoint is {gib(size)} ({origin})"
     if keep is not None and keep >= 1:
         # A trainer deletes the oldest checkpoint after the newest is saved. A short run never has

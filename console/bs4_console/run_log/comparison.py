@@ -178,7 +178,7 @@ def _why(record: RunRecord, attempt: Attempt | None, digest: str, text: str | No
         return "no agent observed one of the runs"
     if not digest:
         name = "/".join(filter(None, (attempt.pod or record.pod, record.name)))
-        return f"attempt {attempt.number} of {name} has no launch plan, and so no recorded config"
+        return f"attempt {attempt.number} of {name} has no launch plan that names its config"
     if text is None:
         return f"the text of config {digest} was not kept on this machine"
     return ""

@@ -151,7 +151,7 @@ def test_what_no_rename_moves_is_said_when_the_plan_is_made(bench: Bench, other_
     step = bench.run_dir() / "checkpoints" / "step_10"
     subprocess.run(["mount", "--bind", str(other_disk), str(step)], check=True)
     try:
-        with pytest.raises(Refused, match=f"{step} lies on another filesystem"):
+        with pytest.raises(Refused, match=f"{step} is mounted there"):
             bench.plan(resume=5)
     finally:
         subprocess.run(["umount", str(step)], check=True)

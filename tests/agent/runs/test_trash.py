@@ -225,6 +225,11 @@ def test_no_trash_lies_where_a_trainer_empties_a_directory(
     wiped = dataclasses.replace(layout, wiped=(other_disk,))
     with pytest.raises(Refused, match="lies on another filesystem"):
         trash_for(rollouts / "step_80", wiped, "alpha")
+    emptied = dataclasses.replace(layout, broadcasts=other_disk)
+    with pytest.raises(Refused, match="lies on another filesystem"):
+        trash_for(rollouts / "step_80", emptied, "alpha")
+    soon_deleted = trash_for(rollouts / "step_80", emptied, "alpha", stays=False)
+    assert soon_deleted == other_disk / ".bs4/alpha/trash"
 
 
 def _tree(root: Path) -> list[str]:

@@ -219,13 +219,23 @@ def test_a_filter_gives_the_lines_that_pass(
 
 
 def test_the_letter_of_a_line_in_glogs_form_is_its_level(tmp_path: Path) -> None:
-    """As torch's C++ parts write it, with no word of a level anywhere."""
+    """As torch writes it, with no word of a level anywhere."""
     head = "1130 06:49:10.577306 25428 torch/distributed/x.py:12] "
     log = Log(tmp_path, f"W{head}a\n[rank0]:E{head}b\n  more of b\nW{head}c\n".encode())
     errors = log.all("sift", "lines", terms=[], floor=40)
     assert [text[-9:] for _, text, _ in errors] == [".py:12] b", "more of b"]
     assert len(log.all("sift", "lines", terms=[], floor=30)) == 4
     assert log.all("sift", "lines", terms=[], floor=50) == []
+
+
+def test_the_letter_counts_in_torchs_cpp_lines_too(tmp_path: Path) -> None:
+    lines = [
+        b"12:00:00    INFO a",
+        b"[rank5]:[E821 08:22:33.123456999 ProcessGroupNCCL.cpp:1383] x",
+        b"[I821 08:22:34.1 y.cpp:1] y",
+    ]
+    log = Log(tmp_path, b"\n".join(lines) + b"\n")
+    assert [line[1][-1] for line in log.all("sift", "lines", terms=[], floor=40)] == ["x"]
 
 
 @pytest.mark.usefixtures("in_one_slice")

@@ -80,6 +80,8 @@ def test_a_long_line_is_cut_and_says_so() -> None:
         (b'{"timestamp": "2026-11-20T21:37:07+00:00", "level": "ERROR", "message": "x"}', 40),
         (b"W1130 06:49:10.577306 25428 torch/distributed/elastic/x.py:12] ERROR is named", 30),
         (b"[rank0]:E1130 06:49:10.577306 25428 torch/x.cpp:12] y", 40),
+        (b"[rank5]:[E1105 08:22:33.123456999 ProcessGroupNCCL.cpp:1383] y", 40),
+        (b"[W821 08:22:33.123456999 ProcessGroupNCCL.cpp:1383] ERROR is named", 30),
         (b"E1130 is a ticket", None),
         (b'  File "x.py", line 3', None),
         (b"a long line of prose " * 6 + b"ERROR", None),

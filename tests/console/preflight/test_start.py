@@ -132,6 +132,14 @@ def test_the_checkpoints_that_are_not_listed_are_said_to_be_there() -> None:
             {"disk": {"free": 80 * GIB}, "checkpoints": steps(2, 30 * GIB)},
             "ok",
         ),  # one more beside the two
+        (
+            {
+                "disk": {"free": 80 * GIB},
+                "checkpoints": steps(2, 30 * GIB),
+                "plan": {"resume": None, "moves": ["/o/checkpoints/step_5"]},
+            },
+            "blocking",
+        ),  # what is moved aside stays on the disk
         ({"disk": {"free": 20 * GIB}, "checkpoints": steps(5, 30 * GIB)}, "blocking"),
         (
             {"disk": {"free": 400 * GIB}, "checkpoints": steps(1, 300 * GIB)},

@@ -81,7 +81,7 @@ def test_a_text_that_was_not_kept_is_unknown_and_still_differs(texts: ConfigText
 def test_a_run_that_no_console_launched_records_no_config(texts: ConfigTexts) -> None:
     row = by_key(rows(run("one"), run("two", TWO), lambda _: texts))["settings", "config values"]
     assert row.differs is None
-    assert "attempt 1 of one has no launch plan, and so no recorded config" in row.why
+    assert "attempt 1 of one has no launch plan that names its config" in row.why
 
 
 def test_an_imported_run_is_unknown_and_not_equal(texts: ConfigTexts) -> None:

@@ -173,7 +173,7 @@ async def test_the_settings_that_differ(tmp_path: Path, monkeypatch: pytest.Monk
         await drive(pilot, sessions, (":compare math-7b", ":compare h200-eu/reason-32b"))
         said = panel(app, "#alarm")
         assert "trainer.optim.lr" not in said
-        assert "of h200-eu/reason-32b has no launch plan, and so no recorded config" in said
+        assert "of h200-eu/reason-32b has no launch plan that names its config" in said
         await drive(pilot, sessions, (":compare none",))
         assert "settings" not in panel(app, "#alarm")
 

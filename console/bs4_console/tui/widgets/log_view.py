@@ -16,7 +16,7 @@ from textual.message import Message
 from bs4_console.logs.filter import Fold, Lens, LogFilter, compile_pattern, find_reach
 from bs4_console.logs.store import LogStore
 from bs4_console.logs.text import present
-from bs4_console.tui.formatting import count
+from bs4_console.tui.formatting import clip, count
 from bs4_console.tui.styled_text import Line, text_of
 from bs4_console.tui.widgets import log_lines
 from bs4_console.tui.widgets.log_canvas import LogCanvas
@@ -32,6 +32,8 @@ LEVEL_NAMES = {20: "info", 30: "warning", 40: "error"}
 FOUND_LINES = 20_000
 #: Most seconds that a search waits until it is known which lines are folded.
 FOLD_S = 0.5
+#: Characters of the filter in the title, which has more to say.
+_FILTER_SHOWN = 30
 
 
 class LogView(LogCanvas, can_focus=True):
@@ -105,14 +107,13 @@ class LogView(LogCanvas, can_focus=True):
         self._find: re.Pattern[bytes] | None = None
         self._paused_end = 0
         self._arrived = False
-        self._json = False
 
     @property
     def json(self) -> bool:
         """Return True if the log has lines of JSON, which are painted as time, level and message. A
         filter and a search see them as the file has them.
         """
-        return self._json or self.store.json
+        return self.store.json
 
     @property
     def unseen(self) -> int:
@@ -190,7 +191,6 @@ class LogView(LogCanvas, can_focus=True):
         """Show the lines of `store` instead of those of the present store, and follow their end.
         The filter, its level, and what is searched for stay the same.
         """
-        self._json = self.json
         self.store, self.lens = store, Lens(store)
         self.lens.set(self.wanted)
         self.following, self.spot, self._arrived = True, None, False
@@ -381,7 +381,11 @@ class LogView(LogCanvas, can_focus=True):
             hits = count(len(self.lens), "line") + ("…" if self.lens.pending else "")
             if self.json and not len(self.lens):
                 hits += " in the file's JSON"
-            line += [(" · ", "dim"), (f"/{self.filter_text}", "accent"), (f" {hits}", "dim")]
+            line += [
+                (" · ", "dim"),
+                (f"/{clip(self.filter_text, _FILTER_SHOWN)}", "accent"),
+                (f" {hits}", "dim"),
+            ]
         return line
 
     def title(self) -> Line:

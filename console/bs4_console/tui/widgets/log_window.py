@@ -205,6 +205,7 @@ class LogWindow(Vertical):
         if session is None:
             return
         store = LogStore(repeats=Repeats() if len(places) > 1 else None)
+        store.json = self._store.json  # it is the same log
         feed = LogFeed(session, store, lambda: None, lambda: self.view.following)
         feed.filter = self.view.wanted
         anchor = await feed.go_to(places)
