@@ -247,6 +247,10 @@ def _move(half: Path, target: Path) -> None:
     """Rename the bundle to its place. A complete bundle with the same hash that is there already is
     kept, and an incomplete one is removed.
     """
+    # Renamed first, and looked at afterwards: another console may put its own there at any time.
+    with contextlib.suppress(OSError):
+        half.rename(target)
+        return
     if (target / "ok").exists():
         # The Python may have moved since, so the newest `ok` counts.
         os.replace(half / "ok", target / "ok")
@@ -276,9 +280,11 @@ def _prune(bundles: Path, keep: set[str], bootstrap: ModuleType) -> None:
     """
     now = time.time()
     for path in bundles.iterdir():
-        if path.name in keep or (
-            path.name.startswith(".") and now - path.lstat().st_mtime < _ABANDONED_S
-        ):
+        try:
+            age_s = now - path.lstat().st_mtime
+        except FileNotFoundError:
+            continue  # another console has just put it in its place
+        if path.name in keep or (path.name.startswith(".") and age_s < _ABANDONED_S):
             continue
         if path.is_dir() and not path.is_symlink():
             if not _in_use(path):
