@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,6 +26,16 @@ def stop(on: Practice, run: str) -> None:
     assert done.code == 0, done
 
 
+def saved(on: Practice, run: str) -> None:
+    """Wait until the run has a checkpoint from which it can go on. The next one is ten steps away,
+    so that a stop now does not leave half of it.
+    """
+    words = ("checkpoints", "list", "--pod", "versions", "--run", run, "--json")
+    deadline = time.monotonic() + 300
+    while on(*words).json["resumable"] is None:
+        assert time.monotonic() < deadline, on(*words)
+
+
 def commit_all(place: Path) -> str:
     """Make a checkout of a directory, and return its commit."""
     identity = ("-c", "user.name=tester", "-c", "user.email=tester@example.org")
@@ -36,10 +47,12 @@ def commit_all(place: Path) -> str:
 
 def test_a_config_is_kept_compared_and_written_again(pod: Practice, tmp_path: Path) -> None:
     config = pod.pod.home / "prime-rl" / "configs" / "rl.toml"
-    first = config.read_text()
+    first = config.read_text().replace("interval = 5\n", "interval = 10\n")
+    config.write_text(first)
     assert pod.launch("demo").code == 0
     (kept,) = (pod.console.data / "runlog" / "configs").iterdir()
     assert [file.name for file in kept.iterdir()] == [f"{digest_of(first)}.toml"]
+    saved(pod, "demo")
     stop(pod, "demo")
     # Only one config so far: there is no earlier one to go back to.
     output = tmp_path / "back.toml"
