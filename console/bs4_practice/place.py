@@ -7,13 +7,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from bs4_common.identity import Identity
+from bs4_common.mounts import mounted_below
 
 PREFIX = "bs4-"
 #: The file that says which processes a directory belongs to.
@@ -65,17 +65,9 @@ def clear(parent: Path) -> list[Path]:
     return removed
 
 
-def _mounts() -> list[str]:
-    """Return the paths at which filesystems are mounted."""
-    text = Path("/proc/self/mountinfo").read_text(errors="surrogateescape")
-    places = [line.split()[4] for line in text.splitlines()]
-    return [re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), one) for one in places]
-
-
 def _is_left(path: Path) -> bool:
     """Return True if the directory `path` is one of ours whose processes are all dead."""
     own = Identity.of(os.getpid())
-    mounts = _mounts()
     try:
         if path.is_symlink() or not path.is_dir() or path.stat().st_uid != os.getuid():
             return False
@@ -83,13 +75,11 @@ def _is_left(path: Path) -> bool:
             known = json.loads(file.read(_RECORD_BYTES))
         owners = [Identity.from_dict(one) for one in known]
         hosts = {one["host"] for one in known}
-        root = str(path.resolve())
+        mount = mounted_below(path)
     except (OSError, ValueError, KeyError, TypeError):
         return False  # no record of ours: somebody else's, or just being made
     # Another machine may share the directory, and a process there be alive.
-    if own is None or hosts != {os.uname().nodename}:
-        return False
-    if any(mount == root or mount.startswith(f"{root}/") for mount in mounts):
+    if own is None or mount or hosts != {os.uname().nodename}:
         return False
     for owner in owners:
         # Of a process in another pid namespace it cannot be known whether it lives.

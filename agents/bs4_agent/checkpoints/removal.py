@@ -11,7 +11,7 @@ from pathlib import Path
 
 from bs4_agent.containers import processes as containers
 from bs4_agent.playbooks.pod_actions import Target
-from bs4_agent.runs.places import mounted_below, trash_for
+from bs4_agent.runs.places import trash_for
 from bs4_agent.runs.registry import Runs
 from bs4_agent.runs.trash import below, own_path
 from bs4_agent.tree.changes import refuse_foreign_tree, remove, rename
@@ -19,6 +19,7 @@ from bs4_common.checkpoints.sets import StepSet
 from bs4_common.descriptors import open_directory
 from bs4_common.errors import Refused, StepFailed
 from bs4_common.ids import is_key
+from bs4_common.mounts import mounted_below
 from bs4_common.runs.model import Run
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,14 +11,11 @@ from bs4_agent.paths import storage
 from bs4_common.checkpoints.inventory import nearest
 from bs4_common.descriptors import open_directory
 from bs4_common.errors import Refused
+from bs4_common.mounts import mounted_below
 from bs4_common.trainers.base import LaunchSpec, RunLayout, Trainer
 
 if TYPE_CHECKING:
     from bs4_agent.runs.registry import Runs
-
-
-#: The form of a blank in a path of mountinfo.
-_OCTAL = re.compile(r"\\([0-7]{3})")
 
 
 def own_directories(layout: RunLayout) -> list[Path]:
@@ -65,19 +61,6 @@ def _outermost(paths: Iterable[Path]) -> list[Path]:
     """Return each of these directories once, without those that are inside another."""
     found = dict.fromkeys(paths)
     return [path for path in found if found.keys().isdisjoint(path.parents)]
-
-
-def mounted_below(directory: Path) -> str | None:
-    """Return the path of a mount point at or below `directory`, or None if there is none. Moving or
-    deleting would go through a mount, even through one of the same filesystem.
-    """
-    root = os.path.realpath(directory)
-    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as lines:
-        for line in lines:
-            place = _OCTAL.sub(lambda found: chr(int(found[1], 8)), line.split()[4])
-            if place == root or place.startswith(f"{root}/"):
-                return place
-    return None
 
 
 def trash_for(path: Path, layout: RunLayout, run: str, *, stays: bool = True) -> Path:

@@ -18,12 +18,12 @@ from bs4_agent.checkpoints import removal, rotation
 from bs4_agent.checkpoints import retention as guard_module
 from bs4_agent.checkpoints.holds import hold
 from bs4_agent.checkpoints.rotation import MoveAside
-from bs4_agent.runs import places
 from bs4_common import ledger
 from bs4_common.checkpoints.sets import step_sets
 from bs4_common.errors import BadRequest, Refused, StepFailed
 from bs4_common.ids import ulid
 from bs4_common.journal import Journal
+from bs4_common.mounts import mounted_below
 from bs4_common.trainers.base import LaunchSpec
 from bs4_common.trainers.settings import UNKNOWN_CONFIG
 from tests.agent.checkpoints.guarded import Guarded
@@ -358,9 +358,9 @@ def test_an_order_for_a_run_that_has_stopped_frees_nothing_of_another_that_train
 
 def test_what_is_mounted_below_a_step_is_not_the_runs(tmp_path: Path) -> None:
     (mounted := tmp_path / "a b").mkdir()
-    assert places.mounted_below(mounted) is None
-    assert places.mounted_below(Path("/")) == "/"
-    assert places.mounted_below(Path("/proc").resolve()) == "/proc"
+    assert mounted_below(mounted) is None
+    assert mounted_below(Path("/")) == "/"
+    assert mounted_below(Path("/proc").resolve()) == "/proc"
 
 
 def test_in_doubt_nothing_goes_and_it_is_said_once(
