@@ -117,7 +117,7 @@ def what_it_writes(person: Person, on: Practice) -> None:
 
 def copied(person: Person, server: B2Server, pod: PracticePod) -> int:
     """Ordered on the screen of the checkpoints. A step that the store has then."""
-    lost_pods.give_key(pod, server, write=True, library=True)
+    lost_pods.give_key(pod, server, write=True)
     person.terminal.press("D")
     person.sees("checkpoints", "complete", seconds=LONG_S)
     commands(person, f"sync {lost_pods.URL}")

@@ -7,19 +7,18 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
-from typing import Any, cast
+from typing import Any
 
 from bs4_console.checkpoints import sync
 from bs4_console.checkpoints.listing import age, size
 from bs4_console.cli.actions import act, exit_code
 from bs4_console.cli.output import complain, emit, finding_code, table
-from bs4_console.cli.sessions import can_ask, confirm, linked, run_of, to_act_on, transport
+from bs4_console.cli.sessions import can_ask, confirm, linked, run_of, to_act_on
 from bs4_console.errors import FINDING, RefusedError
-from bs4_console.pods.inventory import Inventory, Pod
+from bs4_console.pods.inventory import Inventory
 from bs4_console.pods.session import PodSession
 from bs4_console.pods.state import PodState
 from bs4_console.setup import credentials
-from bs4_console.transport.remote import Remote
 
 _FROM = "b2://BUCKET/PREFIX"
 
@@ -132,20 +131,6 @@ def run(options: argparse.Namespace) -> int:
     return _prune(options, place, given)
 
 
-async def bring(pod: Pod) -> None:
-    """Install b2sdk, the library that reads and writes the object store, on the pod. Nothing is
-    installed if the pod has it already. A connection to the pod is opened for this alone and closed
-    afterwards. Raises a LinkError, such as NoSpace or NoAgent, if that fails.
-    """
-    from bs4_console.transport.deploy_b2 import bring as deploy
-
-    link = transport(pod)
-    try:
-        await deploy(cast(Remote, link), complain)
-    finally:
-        await link.close()
-
-
 async def _sync(options: argparse.Namespace) -> int:
     """Give or take back the order to sync, or show its state. Return the exit code."""
     if options.status:
@@ -167,7 +152,7 @@ async def _sync(options: argparse.Namespace) -> int:
     async with linked(pod) as live:
         run_of(live, options.name)
         if not options.off:
-            await bring(pod)
+            await live.bring_store_library(complain)
         code = exit_code(await act(live, "sync", as_json=options.json, **body))
         if code or not options.once or options.off:
             return code

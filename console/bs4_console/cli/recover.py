@@ -12,7 +12,7 @@ import shutil
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from bs4_console import assets, files
 from bs4_console.cli import sessions
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from bs4_console.provision.rent import Provisioner
     from bs4_console.recovery.controller import Controller
     from bs4_console.recovery.recovery_types import Outcome
-    from bs4_console.transport.remote import Remote
 
 #: The file that each choice of --print is printed from.
 _PRINTED = {"systemd": "systemd.service", "cron": "cron.txt", "github": "github.yml"}
@@ -376,11 +375,8 @@ class _Reach:
 
     async def store_ready(self, pod: Pod) -> None:
         """Install b2sdk on a pod if it is not there."""
-        from bs4_console.transport.deploy_b2 import bring
-
         reached = sessions.transport(pod)
         try:
-            # Both transports of this program can also bring a bundle.
-            await bring(cast("Remote", reached), lambda text: complain(f"{pod.name}: {text}"))
+            await reached.bring_store_library(lambda text: complain(f"{pod.name}: {text}"))
         finally:
             await reached.close()

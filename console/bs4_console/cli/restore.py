@@ -8,7 +8,6 @@ import argparse
 
 from bs4_console.cli import plans
 from bs4_console.cli.actions import exit_code, watch
-from bs4_console.cli.checkpoint_sync import bring
 from bs4_console.cli.launch import watch_launch
 from bs4_console.cli.output import complain, emit
 from bs4_console.cli.sessions import linked, pod_for_plan
@@ -106,7 +105,7 @@ async def run(options: argparse.Namespace) -> int:
     async with linked(pod) as live:
         going = restore.under_way(live, options.name)
         if going is None or only_shown:
-            await bring(pod)  # the library that reads from the store
+            await live.bring_store_library(complain)
             key = await _confirmed(live, options, asked, before)
         else:
             key = plans.joined("restore", going)

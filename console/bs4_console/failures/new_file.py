@@ -46,6 +46,8 @@ detect:
       pattern: ''
   # How long it must hold before it becomes an incident.
   for: 0s
+# Ids of the failures that follow from this one, such as [trainer-exited] if it ends the trainer.
+explains: []
 # What a person does about it: one short imperative sentence for each step.
 # An automatic repair has the keys fix and verify: see playbooks/schema.json.
 advice:

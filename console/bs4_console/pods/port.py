@@ -65,5 +65,11 @@ class Transport(Protocol):
         and return its result. Raises Unreachable if it takes more than `timeout` seconds.
         """
 
+    async def bring_store_library(self, progress: Callable[[str], None]) -> None:
+        """Install b2sdk, the library with which the agent reads and writes an object store, on the
+        pod. Nothing is installed if the pod has it already. `progress` is called with short phrases
+        for a person. Raises a LinkError, such as NoSpace or NoAgent, if that fails.
+        """
+
     async def close(self) -> None:
         """Close the connection to the pod."""

@@ -273,6 +273,18 @@ class PodSession:
             )
         return self._channel
 
+    async def bring_store_library(self, progress: Callable[[str], None]) -> None:
+        """Install b2sdk, the library with which the agent reads and writes an object store, on the
+        pod. Nothing is installed if the pod has it already. A connection of its own is opened for
+        this and closed afterwards. `progress` is called with short phrases for a person. Raises a
+        LinkError, such as NoSpace or NoAgent, if that fails.
+        """
+        transport = self._transport()
+        try:
+            await transport.bring_store_library(progress)
+        finally:
+            await transport.close()
+
     async def synced(self, timeout: float = 30.0) -> None:
         """Wait until the pod's state holds everything that its journal (the agent's log of actions
         and incidents) and its records of training steps contain now, and at least one new telemetry

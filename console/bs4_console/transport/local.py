@@ -12,6 +12,7 @@ from bs4_console.errors import DeployFailed, LinkError, NoSpace, Unreachable
 from bs4_console.pods.inventory import Pod
 from bs4_console.pods.port import Completed, Duplex
 from bs4_console.transport import deploy as deployment
+from bs4_console.transport import deploy_b2
 from bs4_console.transport.bundle import Bundle
 from bs4_console.transport.bundle import shipped as shipped_bundle
 from bs4_console.transport.remote import Ending
@@ -73,6 +74,13 @@ class LocalTransport:
         finally:
             await _over(process)
         return Completed(_status(process), out, err)
+
+    async def bring_store_library(self, progress: Callable[[str], None]) -> None:
+        """Install b2sdk, the library with which the agent reads and writes an object store, on
+        this machine. Nothing is installed if it is there already. `progress` is called with short
+        phrases for a person. Raises a LinkError, such as NoSpace or NoAgent, if that fails.
+        """
+        await deploy_b2.bring(self, progress)
 
     async def close(self) -> None:
         """Do nothing, because the transport on this machine has no connection."""

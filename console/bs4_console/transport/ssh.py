@@ -16,7 +16,7 @@ from bs4_console.errors import ChannelLost, DeployFailed, LinkError, NoSpace, Un
 from bs4_console.pods.inventory import Pod
 from bs4_console.pods.port import Completed, Duplex
 from bs4_console.transport import deploy as deployment
-from bs4_console.transport import faults, login, looking
+from bs4_console.transport import deploy_b2, faults, login, looking
 from bs4_console.transport.asyncssh_import import asyncssh
 from bs4_console.transport.bundle import Bundle
 from bs4_console.transport.bundle import shipped as shipped_bundle
@@ -122,6 +122,13 @@ class SshTransport:
         if (refused := looking.refusal(self.label, ending)) is not None:
             raise refused
         return done
+
+    async def bring_store_library(self, progress: Callable[[str], None]) -> None:
+        """Install b2sdk, the library with which the agent reads and writes an object store, on
+        the pod. Nothing is installed if it is there already. `progress` is called with short
+        phrases for a person. Raises a LinkError, such as NoSpace or NoAgent, if that fails.
+        """
+        await deploy_b2.bring(self, progress)
 
     async def close(self) -> None:
         """Close the connections to the pod and its jump hosts."""

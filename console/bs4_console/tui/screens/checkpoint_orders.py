@@ -130,7 +130,22 @@ async def _sync(
             "once": False,
         }
     question = OrderScreen(title, told, run, typed=False)
-    app.confirm(question, f"sync {run}", partial(_give, app, session, "sync", done, **body))
+    give = partial(_give_sync, app, session, done, **body)
+    app.confirm(question, f"sync {run}", give)
+
+
+async def _give_sync(
+    app: ConsoleApp, session: PodSession, done: Callable[[], None], **body: Any
+) -> None:
+    """Bring the pod what an upload needs, submit the order to sync, and tell how it ends."""
+    if "to" in body:
+        await session.bring_store_library(partial(_tell_progress, app, session))
+    await _give(app, session, "sync", done, **body)
+
+
+def _tell_progress(app: ConsoleApp, session: PodSession, phrase: str) -> None:
+    """Show a short phrase about what is being done on the pod."""
+    app.say(f"{session.state.name}: {phrase}")
 
 
 async def _give(
@@ -194,6 +209,7 @@ async def _restore(
         config=view.config,
     )
     app.say(f"{session.state.name} reads the store and makes a plan.")
+    await session.bring_store_library(partial(_tell_progress, app, session))
     plan: PlanView = await restoring.plan(session, asked)
     question = ConfirmScreen(plan, session.state, restoring.plan_text(plan))
     work = partial(_carry_out, app, session, restoring, plan, done)
