@@ -7,9 +7,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, Literal, get_args
 
-KINDS = (
+FaultKind = Literal[
     "busy",
     "many",
     "drop",
@@ -22,7 +22,8 @@ KINDS = (
     "full",
     "transactions",
     "stop",
-)
+]
+KINDS: tuple[FaultKind, ...] = get_args(FaultKind)
 
 
 @dataclass
@@ -49,7 +50,7 @@ class Fault:
     through and the next `times` fail, or all later ones if `times` is None.
     """
 
-    kind: str
+    kind: FaultKind
     call: str = ""
     name: str = ""
     skip: int = 0

@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from bs4_practice.b2.faults import Fault
+from bs4_practice.b2.faults import Fault, FaultKind
 from bs4_practice.b2.shelf import Key, Refusal
 from bs4_practice.http_server import HttpServer
 
@@ -99,7 +99,7 @@ class Request(BaseHTTPRequestHandler):
         """
         return dict(parse_qsl(urlsplit(self.path).query))
 
-    def has(self, kind: str) -> bool:
+    def has(self, kind: FaultKind) -> bool:
         """Return True if a fault of this kind (see Fault) is played on the request."""
         return self.fault is not None and self.fault.kind == kind
 
