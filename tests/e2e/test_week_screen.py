@@ -162,6 +162,7 @@ def brought_back(person: Person, pod: PracticePod, step: int) -> None:
     commands(person, f"restore {step}")
     asked = person.sees(f"Run restore on {POD}?", "to fetch:", seconds=LONG_S)
     person.keeps("restore", asked)
+    assert "to the run's trash" not in asked, "nothing lies in the way of the step"
     if "To confirm, type" in asked:
         person.terminal.type(RUN)
         person.terminal.press("Enter")

@@ -185,7 +185,7 @@ def planned(prepared: Prepared, missing: int, *, here: bool) -> list[Planned]:
     moves += [f"mv {one.staged} {one.final}" for one in where.directories]
     return [
         bring,
-        Planned("place", title, "; ".join(moves), parameters, [], {"directories": where.finals}),
+        Planned("place", title, "; ".join(moves), parameters, [], {"directories": texts(clashing)}),
     ]
 
 

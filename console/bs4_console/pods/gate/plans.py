@@ -37,8 +37,8 @@ class ShownFile(TypedDict, total=False):
 
 
 class Shown(TypedDict, total=False):
-    """What one step of a plan would touch: `processes` that it ends, `directories` that it moves or
-    writes, and single files or directories (`entries`) that it moves. `cwd` is the directory in
+    """What one step of a plan would touch: `processes` that it ends, and `directories` and single
+    files or directories (`entries`) that it moves to the run's trash. `cwd` is the directory in
     which its command runs.
     """
 
