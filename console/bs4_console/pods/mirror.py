@@ -49,6 +49,21 @@ _KINDS: Mapping[Kind, str] = {
 _GAP, _GAP_BYTES = ("generation", "from", "to", "reason"), 500
 
 
+def homes(root: Path) -> list[str]:
+    """Return the ids of the agents' homes of which `root`, the directory of one pod's mirrors, has
+    data. The home that was used last comes at the end. A pod has several if it was made anew under
+    the same name, on another machine or on the same one.
+    """
+    last = _last_used(root / _LAST_USED)
+    found = []
+    for directory in sorted(root.iterdir()):
+        if directory.is_dir() and _HOME.fullmatch(directory.name) and directory.name != last:
+            found.append(directory.name)
+    if last:
+        found.append(last)
+    return found
+
+
 def directory_name(home: str) -> str:
     """Return the name of the directory on this machine for what is saved of the agent whose home
     directory has the id `home`: the id itself, or "unnamed" if it is not an id that an agent could

@@ -249,6 +249,8 @@ class PodState:
 
     name: str
     address: str = ""
+    former: bool = False
+    """True for what is saved of an earlier agent's home under this name: the pod was made anew."""
     read_only: bool = False
     looks_only: bool = False
     """True if the pod's agent has said that the SSH key of this login may only read."""

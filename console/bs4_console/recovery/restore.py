@@ -140,7 +140,8 @@ def before(pods: Iterable[PodState], asked: RestoreRequest, pod: str) -> Before 
     found, latest = None, -1.0
     for state in pods:
         run, view = state.runs.get(asked.run), state.ledger.syncs.get(asked.run)
-        if state.name == pod or run is None or view is None:
+        here = state.name == pod and not state.former
+        if here or run is None or view is None:
             continue
         began = _began(run)
         if view.place.rstrip("/") == asked.source.rstrip("/") and began > latest:

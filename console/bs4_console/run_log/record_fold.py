@@ -15,7 +15,7 @@ from bs4_common.ledger import TrackedRow
 from bs4_console.errors import RefusedError
 from bs4_console.locations import data_dir
 from bs4_console.pods.gate.plans import Launched, launched
-from bs4_console.pods.mirror import Mirror
+from bs4_console.pods.mirror import Mirror, homes
 from bs4_console.pods.port import Transport
 from bs4_console.pods.session import PodSession
 from bs4_console.pods.state import ActionView, IncidentView, PodState, RunState
@@ -31,20 +31,21 @@ _NAME = re.compile(r"[\w.-]{1,128}")
 
 def mirrored() -> Iterator[PodState]:
     """Yield the state of every pod of which data is saved on this machine, as it was last read. No
-    pod is contacted.
+    pod is contacted. A pod that was made anew under its name has a state for each agent's home; all
+    but the newest are `former`.
     """
     root = data_dir() / "pods"
     for directory in sorted(root.iterdir()) if root.is_dir() else []:
-        if directory.is_dir():
-            session = PodSession(
-                PodState(name=directory.name),
-                _no_transport,
-                Mirror(directory, write=False),
-                "",
-                deploy=False,
-            )
+        if not directory.is_dir():
+            continue
+        known = homes(directory)
+        for home in known:
+            mirror = Mirror(directory, write=False)
+            mirror.use(home)
+            state = PodState(name=directory.name, former=home != known[-1])
+            session = PodSession(state, _no_transport, mirror, "", deploy=False)
             session.replay()
-            yield session.state
+            yield state
 
 
 def fold(pod: PodState, run: RunState) -> RunRecord:

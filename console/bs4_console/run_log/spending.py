@@ -38,43 +38,44 @@ def stays(
     noted; they replace the price that was recorded at the launch.
 
     If no end of a run is recorded, its stay lasts until `now` (Unix time in seconds) if the pod is
-    among `present`, the names in the inventory. Otherwise it lasts until the newest training step
-    that was read. If such a run continued on another pod, its stay ends when it began there, or at
-    the newest step on the first pod if that is later, but never after the end found above.
+    among `present`, the names in the inventory, and was not made anew since. Otherwise it lasts
+    until the newest training step that was read. If such a run continued on another pod, its stay
+    ends when it began there, or at the newest step on the first pod if that is later, but never
+    after the end found above.
     """
-    found: list[Stay] = []
-    newest: dict[tuple[str, str], float] = {}
+    found: list[tuple[Stay, float | None]] = []
     for pod in pods:
         for state in pod.runs.values():
             record = record_fold.fold(pod, state)
             if record.started_t is None:
                 continue
-            until = record.ended_t
+            until, newest = record.ended_t, None
             if until is None:
-                newest[state.name, pod.name] = _newest(state, record.started_t)
-                until = now if pod.name in present else newest[state.name, pod.name]
-            found.append(
-                Stay(
-                    run=state.name,
-                    pod=pod.name,
-                    began_t=record.started_t,
-                    until_t=max(until, record.started_t),
-                    price=prices.get(state.name, record.price),
-                )
+                newest = _newest(state, record.started_t)
+                until = newest
+                if pod.name in present and not pod.former:
+                    until = now
+            stay = Stay(
+                run=state.name,
+                pod=pod.name,
+                began_t=record.started_t,
+                until_t=max(until, record.started_t),
+                price=prices.get(state.name, record.price),
             )
-    return _moved(sorted(found, key=lambda stay: stay.began_t), newest)
+            found.append((stay, newest))
+    return _moved(sorted(found, key=lambda one: one[0].began_t))
 
 
-def _moved(stays: list[Stay], newest: Mapping[tuple[str, str], float]) -> list[Stay]:
+def _moved(stays: list[tuple[Stay, float | None]]) -> list[Stay]:
     """Return the stays, oldest first, with those cut off that a later one of the same run follows.
-    `newest` is the time of the newest step of those without a recorded end, by (run, pod).
+    Each comes with the time of its newest step, or None if its end is recorded.
     """
     found = []
-    for number, stay in enumerate(stays):
-        later = [other.began_t for other in stays[number + 1 :] if other.run == stay.run]
-        until, last = stay.until_t, newest.get((stay.run, stay.pod))
-        if later and last is not None:
-            until = min(until, max(later[0], last))
+    for number, (stay, newest) in enumerate(stays):
+        later = [other.began_t for other, _ in stays[number + 1 :] if other.run == stay.run]
+        until = stay.until_t
+        if later and newest is not None:
+            until = min(until, max(later[0], newest))
         found.append(replace(stay, until_t=until))
     return found
 

@@ -258,6 +258,19 @@ def test_a_run_keeps_its_own_record(console: Console) -> None:
     assert (price["values"], price["differs"]) == ([3.6, 1.25], True)
 
 
+def test_a_pod_that_is_made_anew_keeps_the_runs_of_the_machine_before(console: Console) -> None:
+    pod = console.root / "data" / "pods" / "pod-a"
+    shutil.copytree(Path(recording.__file__).parent / "pod", pod)
+    before = console.json("runs", "cost")
+    later = pod / "01ZZZZZZZZZZZZZZZZZZZZZZZZ" / "journal"
+    later.mkdir(parents=True)
+    (pod / "home").write_text(later.parent.name)
+    assert [run["name"] for run in console.json("runs", "list")["runs"]] == ["practice"]
+    assert console.json("runs", "show", "practice")["run"]["attempts"]
+    assert [one["run"] for one in console.json("runs", "cost")["stays"]] == ["practice"]
+    assert console.json("runs", "cost")["total"] == before["total"]
+
+
 def test_what_is_not_recorded_is_unknown_in_a_comparison(console: Console) -> None:
     """One run that a pod recorded, by an older version, and one that was written by hand."""
     golden = Path(__file__).resolve().parents[2] / "golden" / "data" / "prime-rl-2026-01" / "mirror"

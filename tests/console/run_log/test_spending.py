@@ -78,3 +78,12 @@ def test_two_pods_with_one_run_are_one_history_in_order() -> None:
     assert [step for step, _ in whole.rewards] == list(range(1, 51)), "each step once"
     assert dict(whole.rewards)[40] == dict(records[0].rewards)[40], "the later one counts"
     assert continued(records[:1]) is records[0]
+
+
+def test_a_machine_that_was_replaced_under_its_pods_name_is_paid_until_its_newest_step() -> None:
+    old, new = pod("one", 1000, 1, 40, 500), pod("one", 300, 1, 20, 5)
+    old.former = True
+    new.runs["demo"].view.name = "other"
+    found = stays([old, new], {"one"}, {"demo": 3.6, "other": 3.6}, fixtures.NOW)
+    spent = [(one.run, round(one.until_t - one.began_t)) for one in found]
+    assert spent == [("demo", 500), ("other", 300)]
