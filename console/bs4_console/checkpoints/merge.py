@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypedDict
 
+from bs4_common.failures.detectors.reporting import size
 from bs4_common.trainers import registry
 from bs4_console.errors import NotApplicableError, RefusedError
 from bs4_console.pods.session import PodSession
@@ -113,8 +114,7 @@ def plan_lines(view: PlanView) -> list[str]:
     """
     body = view.plan
     disk = (
-        f"disk: up to {body['needed'] / 1e9:.2f} GB while it goes on; "
-        f"{body['free'] / 1e9:.1f} GB are free there"
+        f"disk: up to {size(body['needed'])} while it goes on; {size(body['free'])} are free there"
     )
     return [disk, *(f"note: {text}" for text in body["notes"])]
 

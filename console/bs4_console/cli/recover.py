@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bs4_console import assets, files
+from bs4_console.checkpoints.listing import size
 from bs4_console.cli import sessions
 from bs4_console.cli.actions import tell_incident
 from bs4_console.cli.output import complain, emit
@@ -225,7 +226,7 @@ def _plan_lines(outcome: Outcome) -> list[str]:
     offer = plan.get("offer")
     lost = "unknown" if plan["steps_lost"] is None else plan["steps_lost"]
     lines = [
-        f"restore step {plan['step']} ({plan['bytes'] / 1e9:.1f} GB); steps lost: {lost}",
+        f"restore step {plan['step']} ({size(plan['bytes'])}); steps lost: {lost}",
         (
             f"rent at or under ${plan['most']:.2f} an hour; spent ${plan['spent_today']:.2f} "
             f"today, ${plan['spent']:.2f} in all"

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypedDict
 
+from bs4_common.failures.detectors.reporting import size
 from bs4_console.errors import FINDING, ConsoleError, RefusedError
 from bs4_console.launch.guide import LaunchRequest as Launch
 from bs4_console.pods import carried_orders
@@ -247,16 +248,16 @@ def command_of(asked: Launch, pod: str) -> str:
 
 def plan_text(view: PlanView) -> list[str]:
     """Return lines of text for a person about a restore plan, to be shown beside the plan's steps:
-    newer checkpoints that were skipped and why, the gigabytes to fetch and the free space, how the
-    run was started before (a launch will repeat that), and notes.
+    newer checkpoints that were skipped and why, how much is to be fetched and how much space is
+    free, how the run was started before (a launch will repeat that), and notes.
     """
     body = view.plan
     lines = []
     for step, why in body["skipped"]:
         lines.append(f"passed over: {f'step {step}: ' if step >= 0 else ''}{why}")
     lines.append(
-        f"to fetch: {body['missing'] / 1e9:.2f} GB of {body['bytes'] / 1e9:.2f} GB; "
-        f"{body['free'] / 1e9:.1f} GB are free there"
+        f"to fetch: {size(body['missing'])} of {size(body['bytes'])}; "
+        f"{size(body['free'])} are free there"
     )
     start = launch_of(body)
     if start.overrides:

@@ -24,6 +24,7 @@ from bs4_agent.checkpoints.restoring.fetch import free_bytes
 from bs4_agent.playbooks.plan import LIFETIME_S
 from bs4_agent.playbooks.pod_actions import Planned, Target, steps_as_dicts
 from bs4_common.failures.compiled import digest
+from bs4_common.failures.detectors.reporting import size
 from bs4_common.withheld import refuse_lost
 
 
@@ -48,7 +49,7 @@ class MergePlan:
             Planned(
                 "merge",
                 f"{one.verb} {one.what} of {one.asked.run}: {len(one.files)} files, "
-                f"{one.bytes / 1e9:.2f} GB",
+                f"{size(one.bytes)}",
                 "; ".join(" ".join(argv) for argv in one.commands),
                 self._parameters(),
                 [],

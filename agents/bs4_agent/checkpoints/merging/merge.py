@@ -36,6 +36,7 @@ from bs4_common.checkpoints.sets import (
 )
 from bs4_common.descriptors import open_directory
 from bs4_common.errors import BadRequest, NotApplicable, PlanChanged, Refused, StepFailed
+from bs4_common.failures.detectors.reporting import size as size_text
 from bs4_common.files import read_json, write_json
 from bs4_common.ids import safe_name
 from bs4_common.runs.model import Run
@@ -406,11 +407,11 @@ class Merging:
         """Raise Refused if the disk, of which `reserve` bytes are the run's, is too small."""
         free = fetch.free_bytes(target)
         if needed + reserve + fetch.MARGIN > free:
-            beside = f", beside {_gb(reserve)} for the next checkpoint of the run"
+            beside = f", beside {size_text(reserve)} for the next checkpoint of the run"
             raise Refused(
-                f"The disk of {target} has {_gb(free)} free, and this needs up to "
-                f"{_gb(needed)}{beside if reserve else ''}. Free space there, or name another disk "
-                "with --target."
+                f"The disk of {target} has {size_text(free)} free, and this needs up to "
+                f"{size_text(needed)}{beside if reserve else ''}. Free space there, or name "
+                "another disk with --target."
             )
 
     def _refuse_small(self, shards: int) -> list[str]:
@@ -419,15 +420,15 @@ class Merging:
         left = total - used
         if left < shards:
             raise Refused(
-                f"The merger holds the whole model in the host's memory, up to {_gb(shards)}, and "
-                f"{_gb(left)} are left; when it is used up the kernel ends processes of the run "
-                "too. Merge when nothing trains, or on another machine."
+                f"The merger holds the whole model in the host's memory, up to "
+                f"{size_text(shards)}, and {size_text(left)} are left; when it is used up the kernel "
+                "ends processes of the run too. Merge when nothing trains, or on another machine."
             )
         if left < 2 * shards:
             return [
                 (
-                    f"{_gb(left)} of the host's memory are left, and the merger needs up to "
-                    f"{_gb(2 * shards)} while it puts shards together."
+                    f"{size_text(left)} of the host's memory are left, and the merger needs up to "
+                    f"{size_text(2 * shards)} while it puts shards together."
                 )
             ]
         return []
@@ -478,7 +479,7 @@ class Merging:
                 str(told.get("message") or f"The program for it ended with {how} Ask again.")
             ) from failure
         done = read_json(answer) or {}
-        return f"{done.get('files', 0)} files, {_gb(done.get('bytes', 0))}, verified"
+        return f"{done.get('files', 0)} files, {size_text(done.get('bytes', 0))}, verified"
 
     def placed(self, prepared: Prepared, key: str) -> bool:
         """Return True if the model of the action `key` is in the target directory and the staging
@@ -594,8 +595,3 @@ def _refuse_alpha(adapter: Path) -> None:
             f"{adapter}/adapter_config.json says lora_alpha {config.get('lora_alpha')}, so "
             "nothing would be merged; set it first."
         )
-
-
-def _gb(size: float) -> str:
-    """Return a size in bytes as text in GB."""
-    return f"{size / 1e9:.2f} GB"

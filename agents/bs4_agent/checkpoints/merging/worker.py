@@ -31,6 +31,7 @@ from bs4_agent.tree.copies import copy
 from bs4_common.checkpoints.inventory import size_of
 from bs4_common.descriptors import open_directory, open_file
 from bs4_common.errors import AgentError, Busy, PlanChanged, StepFailed
+from bs4_common.failures.detectors.reporting import size as size_text
 from bs4_common.files import read_json, write_json
 
 FAILED = 1
@@ -203,7 +204,7 @@ def _done(order: WorkerOrder, staging: Path, source: Path, owner: int) -> Merged
             _sync(entry)
             files += 1
             size += entry.status.st_size
-    print(f"{files} files, {size / 1e9:.2f} GB: verified", flush=True)  # noqa: T201
+    print(f"{files} files, {size_text(size)}: verified", flush=True)  # noqa: T201
     return {"bytes": size, "files": files}
 
 
@@ -223,7 +224,7 @@ def _copy(files: Mapping[str, Sequence[int]], source: Path, backup: Path) -> Non
             raise PlanChanged(f"{source / name} has changed meanwhile; make a new plan.")
         sums.append(f"{copied.sha256}  {name}\n")
         written += copied.size
-        print(f"{name}: {written / 1e9:.2f} GB written", flush=True)  # noqa: T201
+        print(f"{name}: {size_text(written)} written", flush=True)  # noqa: T201
     (backup / SUMS).write_text("".join(sums))
 
 
@@ -324,7 +325,7 @@ def _waited(merger: subprocess.Popen[bytes], staging: Path, which: str) -> int:
             written, _ = size_of(staging)
             if written != said:
                 said = written
-                print(f"command {which}: {written / 1e9:.2f} GB written", flush=True)  # noqa: T201
+                print(f"command {which}: {size_text(written)} written", flush=True)  # noqa: T201
 
 
 def _stopped(number: int, frame: object) -> None:

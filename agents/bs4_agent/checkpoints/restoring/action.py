@@ -27,6 +27,7 @@ from bs4_agent.runs.registry import Runs
 from bs4_common.checkpoints.inventory import texts
 from bs4_common.errors import PlanChanged
 from bs4_common.failures.compiled import digest
+from bs4_common.failures.detectors.reporting import size
 from bs4_common.withheld import refuse_lost
 
 #: Stands in the place of a playbook's id, so no playbook may have this name.
@@ -165,13 +166,13 @@ def planned(prepared: Prepared, missing: int, *, here: bool) -> list[Planned]:
     """
     found, where = prepared.found, prepared.where
     clashing = [] if here else place.clashing(where)
-    size = f"{len(found.files)} files, {found.bytes / 1e9:.2f} GB" + (
-        f", of which {missing / 1e9:.2f} GB are missing here" if missing else ""
-    )
+    files = f"{len(found.files)} files, {size(found.bytes)}"
+    if missing:
+        files += f", of which {size(missing)} are missing here"
     names = {"step": found.step, "identity": found.identity, "asked": prepared.asked.body()}
     bring = Planned(
         "fetch",
-        f"Fetch step {found.step} of {found.run}: {size}",
+        f"Fetch step {found.step} of {found.run}: {files}",
         f"fetch {prepared.asked.source} -> {where.staging}",
         names,
         [],

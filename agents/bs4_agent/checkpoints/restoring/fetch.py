@@ -18,6 +18,7 @@ from bs4_common.checkpoints.remote.source import RemoteFile
 from bs4_common.checkpoints.remote.store import Store
 from bs4_common.descriptors import at, open_directory, open_file, real
 from bs4_common.errors import StepFailed
+from bs4_common.failures.detectors.reporting import size as size_text
 from bs4_common.files import sync_directory, write_json
 
 _CHUNK = 4 * 1024 * 1024
@@ -149,7 +150,7 @@ def _refuse_full(staging: Path, needed: int) -> None:
     free = free_bytes(staging)
     if needed and needed + MARGIN > free:
         raise StepFailed(
-            f"The disk of {staging} has {free / 1e9:.2f} GB free and {needed / 1e9:.2f} GB are to "
+            f"The disk of {staging} has {size_text(free)} free and {size_text(needed)} are to "
             "be fetched; nothing was fetched. Free space there, or give another --output-dir."
         )
 

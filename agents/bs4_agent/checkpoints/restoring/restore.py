@@ -40,6 +40,7 @@ from bs4_common.checkpoints.remote.source import (
 )
 from bs4_common.checkpoints.tracking import with_tracking
 from bs4_common.errors import BadRequest, NotApplicable, PlanChanged, Refused, StepFailed
+from bs4_common.failures.detectors.reporting import size as size_text
 from bs4_common.files import read_json, write_json
 from bs4_common.ids import safe_name, ulid
 from bs4_common.runs.model import Run
@@ -299,8 +300,8 @@ class Restoring:
         missing, free = self.missing(prepared)
         if missing and missing + restore_fetch.MARGIN > free:
             raise Refused(
-                f"The disk of {prepared.where.staging} has {free / 1e9:.2f} GB free, and "
-                f"{missing / 1e9:.2f} GB of step {prepared.found.step} are missing here. Free "
+                f"The disk of {prepared.where.staging} has {size_text(free)} free, and "
+                f"{size_text(missing)} of step {prepared.found.step} are missing here. Free "
                 "space there, or give another --output-dir."
             )
 
@@ -386,8 +387,8 @@ class Restoring:
             else:
                 got = int((read_json(answer) or {}).get("fetched", 0))
                 return (
-                    f"{len(targets)} files verified, {got / 1e9:.2f} GB of "
-                    f"{found.bytes / 1e9:.2f} GB had to be fetched"
+                    f"{len(targets)} files verified, {size_text(got)} of "
+                    f"{size_text(found.bytes)} had to be fetched"
                 )
         raise AssertionError("the last try returns or raises")
 

@@ -24,6 +24,7 @@ from bs4_common.checkpoints.remote.errors import StoreError
 from bs4_common.checkpoints.remote.layout import Place
 from bs4_common.checkpoints.remote.source import RemoteCopyFields, RemoteFile, find, kept_config
 from bs4_common.errors import AgentError, StepFailed
+from bs4_common.failures.detectors.reporting import size
 from bs4_common.files import read_json, write_json
 
 FAILED = 1
@@ -102,8 +103,7 @@ class _Told:
         self._said = now
         rate = done / max(now - self._began, 0.001)
         print(  # noqa: T201
-            f"{files} of {of_files} files, {done / 1e9:.2f} of {total / 1e9:.2f} GB, "
-            f"{rate / 1e6:.0f} MB/s",
+            f"{files} of {of_files} files, {size(done)} of {size(total)}, {size(rate)}/s",
             flush=True,
         )
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from bs4_agent.playbooks.pod_actions import Context, Planned, Target, living, picked
 from bs4_common.errors import NotApplicable, PlanChanged
 from bs4_common.failures.compiled import StepSettings
+from bs4_common.failures.detectors.reporting import size
 
 
 class RestoreSet:
@@ -36,8 +37,7 @@ class RestoreSet:
         place = remote["asked"]["from"]
         return Planned(
             "restore_set",
-            f"Restore step {remote['step']} from {place}: "
-            f"{remote['missing'] / 1e9:.2f} GB to fetch",
+            f"Restore step {remote['step']} from {place}: {size(remote['missing'])} to fetch",
             f"fetch {place}; " + "; ".join(f"mv <staging> {path}" for path in remote["finals"]),
             picked(remote, "step", "identity", "asked", "aside"),
             [],
