@@ -421,8 +421,9 @@ class Merging:
         if left < shards:
             raise Refused(
                 f"The merger holds the whole model in the host's memory, up to "
-                f"{size_text(shards)}, and {size_text(left)} are left; when it is used up the kernel "
-                "ends processes of the run too. Merge when nothing trains, or on another machine."
+                f"{size_text(shards)}, and {size_text(left)} are left; when it is used up the "
+                "kernel ends processes of the run too. Merge when nothing trains, or on another "
+                "machine."
             )
         if left < 2 * shards:
             return [
