@@ -215,6 +215,8 @@ def a_start_that_cannot_work(week: Week) -> None:
         assert process.wait(LONG_S) == 1
         assert "was ended early: cancelled by tester" in said.read_text()
     assert week.state("alpha", "bad") == "stopped"
+    (stay,) = week.told("runs", "cost", "bad")["stays"]
+    assert stay["cost"] is not None, "a start that never trained has cost something too"
 
 
 @contextlib.contextmanager

@@ -78,6 +78,19 @@ class Parser(argparse.ArgumentParser):
         complain(known or f"{message}. See `{self.prog} --help`.")
         sys.exit(self.usage_code)
 
+    def _match_arguments_partial(
+        self, actions: Sequence[argparse.Action], arg_strings_pattern: str
+    ) -> list[int]:
+        """Return how many words each of `actions` takes here. argparse before Python 3.12.7 fills
+        an argument that may be absent before the options that stand between it and its word, and
+        then does not know the word: `runs note RUN --lesson TEXT`. Such an argument waits.
+        """
+        counts = super()._match_arguments_partial(actions, arg_strings_pattern)
+        if "A" in arg_strings_pattern[sum(counts) :]:
+            while counts and counts[-1] == 0:
+                counts.pop()
+        return counts
+
 
 #: Words of other programs, and the commands that do what is meant.
 _OTHER_WORDS = {

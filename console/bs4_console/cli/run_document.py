@@ -71,7 +71,7 @@ def write_out(options: argparse.Namespace) -> int:
 
 def lessons(options: argparse.Namespace) -> int:
     """Print the lessons learned that stand in the run document (a person's Markdown notes about
-    runs, which `runs import` has read), and return 0.
+    runs, which `runs import` has read) or were noted for a run by `runs note`. Return 0.
     """
     found = RunLog().lessons()
     if options.json:
@@ -81,5 +81,8 @@ def lessons(options: argparse.Namespace) -> int:
         print(f"{one.run or one.topic}:")
         print(textwrap.indent(one.text, "  "))
     if not found:
-        print("No lesson is known. `runs import FILE` takes a document in.")
+        print(
+            "No lesson is known. `runs note RUN TEXT --lesson` writes one down, and "
+            "`runs import FILE` takes in those of a document."
+        )
     return 0

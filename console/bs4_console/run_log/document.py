@@ -80,10 +80,13 @@ class RunLog:
         return found
 
     def lessons(self) -> list[Lesson]:
-        """Return the lessons learned that the document has: those in the sections of its runs, and
-        those that are about the whole document.
+        """Return the lessons learned that the document has, those in the sections of its runs and
+        those that are about the whole document, and behind them those that people noted for a run.
         """
-        return document_import.lessons(self.chunks)
+        found = document_import.lessons(self.chunks)
+        for name, added in self.added.items():
+            found += [Lesson(name, "", note.text) for note in added.notes if note.lesson]
+        return found
 
     def import_text(self, text: str) -> Imported:
         """Add a Markdown document to the run log, save it, and return which runs are new, changed

@@ -4,6 +4,7 @@ the console has mirrored them.
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from collections.abc import Iterable, Iterator
@@ -11,7 +12,7 @@ from dataclasses import replace
 from itertools import pairwise
 from operator import attrgetter
 
-from bs4_common.ledger import TrackedRow
+from bs4_common.ledger import AttemptView, TrackedRow
 from bs4_console.errors import RefusedError
 from bs4_console.locations import data_dir
 from bs4_console.pods.gate.plans import Launched, launched
@@ -26,6 +27,8 @@ from bs4_console.run_log.record import Attempt, Incident, Note, RunRecord
 from bs4_console.run_log.text import utc
 
 _WANDB = "https://wandb.ai"
+#: Seconds. When a process began is known to a few hundredths only.
+_SLACK_S = 1.0
 _NAME = re.compile(r"[\w.-]{1,128}")
 
 
@@ -175,17 +178,32 @@ def launches(pod: PodState, run: str) -> dict[int, Launched]:
     attempt of the run was launched. Attempts without such a plan are left out: those that were
     started by hand or by a playbook.
     """
+    known = pod.runs.get(run)
+    attempts = {} if known is None else known.view.attempts
     found: dict[int, Launched] = {}
     for action in pod.ledger.actions.values():
-        plan, attempt = action.body.get("plan"), action.result.get("attempt")
-        if (
-            action.kind == "launch"
-            and action.run == run
-            and isinstance(plan, dict)
-            and isinstance(attempt, int)
-        ):
-            found[attempt] = launched(plan)
+        plan = action.body.get("plan")
+        if action.kind != "launch" or action.run != run or not isinstance(plan, dict):
+            continue
+        number = _launched_attempt(action, attempts.values())
+        if number is not None:
+            found[number] = launched(plan)
     return found
+
+
+def _launched_attempt(launch: ActionView, attempts: Iterable[AttemptView]) -> int | None:
+    """Return the number of the attempt that a launch has started, or None if it has started none.
+    A launch that waits, or that ended before its run trained, does not say it. It held the run
+    while it went on, so what began meanwhile is its attempt.
+    """
+    said = launch.result.get("attempt")
+    if isinstance(said, int):
+        return said
+    until = launch.updated_t if launch.ended else math.inf
+    for attempt in attempts:
+        if launch.accepted_t - _SLACK_S <= attempt.started_t <= until:
+            return attempt.number
+    return None
 
 
 def _incident(incident: IncidentView, actions: Iterable[ActionView]) -> Incident:

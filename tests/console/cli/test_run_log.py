@@ -258,6 +258,19 @@ def test_a_run_keeps_its_own_record(console: Console) -> None:
     assert (price["values"], price["differs"]) == ([3.6, 1.25], True)
 
 
+def test_a_note_takes_its_text_before_and_behind_its_options(console: Console) -> None:
+    (console.root / "log.md").write_text(DOCUMENT)
+    console("runs", "import", str(console.root / "log.md"))
+    before = len(console.json("runs", "lessons")["lessons"])
+    console("runs", "note", "parrot-v1", "--lesson", "Start low")
+    console("runs", "note", "parrot-v1", "Look at step 50", "--lesson")
+    console("runs", "note", "parrot-v1", "--status", "abandoned", "lr too high")
+    console("runs", "note", "parrot-v1", "--price", "3.5", "a new machine")
+    texts = [one["text"] for one in console.json("runs", "lessons")["lessons"]]
+    assert texts[before:] == ["Start low", "Look at step 50"]
+    assert "abandoned (lr too high)" in console("runs", "show", "parrot-v1")
+
+
 def test_a_pod_that_is_made_anew_keeps_the_runs_of_the_machine_before(console: Console) -> None:
     pod = console.root / "data" / "pods" / "pod-a"
     shutil.copytree(Path(recording.__file__).parent / "pod", pod)

@@ -1159,7 +1159,7 @@ def merge_plan(run: str, step: int) -> dict[str, Any]:
         f"--target_dir {made}"
     )
     titles = {
-        f"Merge step {step} of {run}: 8 files, 16.40 GB": (
+        f"Merge step {step} of {run}: 8 files, 15.3 GiB": (
             f"python3 -m verl.model_merger merge {words}"
         ),
         f"Put it into {target} when it is whole": f"mv {made} {target}",
@@ -1237,7 +1237,7 @@ def mergeable() -> RecordedSession:
                 event="intent",
                 step=0,
                 title=shown[0]["title"],
-                detail="1 of 1: 4.10 GB written",
+                detail="1 of 1: 3.8 GiB written",
             )
 
     session.on_submit = agent

@@ -30,13 +30,13 @@ async def test_the_exact_command_is_confirmed_and_its_progress_stands_on_the_run
         asked = shown(app, "#question").replace("\n", " ")
         assert "python3 -m verl.model_merger merge --backend fsdp" in " ".join(asked.split())
         assert "changes nothing that trains" in asked
-        assert "disk: up to 16.40 GB while it goes on; 361.0 GB are free there" in " ".join(
+        assert "disk: up to 15.3 GiB while it goes on; 336.2 GiB are free there" in " ".join(
             asked.split()
         )
         await drive(pilot, [session], ("y",))
         await until(pilot, lambda: len(session.submitted) == 2)
         assert session.submitted[1] == ("merge", {"run": run, "plan_hash": "ab" * 32})
-        await until(pilot, lambda: "4.10 GB written" in _host(app))
+        await until(pilot, lambda: "3.8 GiB written" in _host(app))
         assert "merge" in _host(app)
         await drive(pilot, [session], (":merge",))
         assert "is under way" in app.messages[-1].text
@@ -47,7 +47,7 @@ async def test_the_exact_command_is_confirmed_and_its_progress_stands_on_the_run
             session.state, "action", 0, action=key, run=run, event="done", detail=detail
         )
         await until(pilot, lambda: any(detail in said.text for said in app.messages))
-        assert "4.10 GB" not in _host(app)
+        assert "3.8 GiB" not in _host(app)
 
 
 def _host(app: Any) -> str:

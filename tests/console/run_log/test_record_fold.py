@@ -1,0 +1,40 @@
+"""The record that a run keeps itself."""
+
+from __future__ import annotations
+
+from bs4_common.ledger import ActionView
+from bs4_console.pods.state import PodState
+from bs4_console.run_log import record_fold
+from tests.console.tui import fixtures
+
+
+def launched(state: str, began_ago: float, updated_ago: float) -> PodState:
+    """Return a pod whose run demo was started 600 s before NOW, and a launch at that price."""
+    pod = PodState(name="one")
+    fixtures.start_run(pod, "demo", "prime-rl", 9000, 600)
+    pod.ledger.actions["K"] = ActionView(
+        key="K",
+        kind="launch",
+        who="me",
+        run="demo",
+        state=state,
+        accepted_t=fixtures.NOW - began_ago,
+        updated_t=fixtures.NOW - updated_ago,
+        body={"plan": {"record": {"price": 2.0}, "config": {"version": "v3"}}},
+    )
+    return pod
+
+
+def test_a_launch_that_waits_or_was_ended_has_its_price_and_config() -> None:
+    for state in ("running", "failed", "cancelled"):
+        pod = launched(state, began_ago=610, updated_ago=30)
+        record = record_fold.fold(pod, pod.runs["demo"])
+        assert (record.price, record.version) == (2.0, "v3"), state
+
+
+def test_a_launch_that_started_nothing_is_not_that_of_a_later_start() -> None:
+    pod = launched("failed", began_ago=900, updated_ago=800)
+    record = record_fold.fold(pod, pod.runs["demo"])
+    assert record.price is None
+    pod = launched("running", began_ago=500, updated_ago=30)
+    assert record_fold.launches(pod, "demo") == {}
