@@ -11,6 +11,7 @@ import math
 import re
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -338,8 +339,9 @@ def _table(offers: Sequence[Offer]) -> None:
 
 async def _create(options: argparse.Namespace) -> int:
     """Rent one machine after its confirmation. Return the exit code."""
-    identity, public_key = _identity(options.identity)
     plan = Plan.kept(options.plan) if options.plan else None
+    planned_key = "" if plan is None else plan.identity
+    identity, public_key = _identity(options.identity or planned_key or None)
     async with provisioner(options.provider) as rent:
         if plan is None:
             plan = await _planned(options, rent)
@@ -355,7 +357,7 @@ async def _create(options: argparse.Namespace) -> int:
                 "it: ",
                 refused="Nothing was rented.",
             )
-        name = _free_name(options.pod or plan.run)
+        name = _free_name(options.pod or plan.pod or plan.run)
         machine = await rent.create(plan, public_key)
         complain(
             f"{machine.name} is rented as {machine.label}; `bs4-console provision terminate "
@@ -391,6 +393,10 @@ async def _planned(options: argparse.Namespace, rent: Provisioner) -> Plan:
         fallbacks=options.fallbacks,
         another=options.another,
     )
+    identity = ""
+    if options.identity:
+        identity = str(Path(options.identity).expanduser().absolute())
+    plan = replace(plan, pod=options.pod or "", identity=identity)
     plan.keep()
     if options.json:
         if options.plan == "":
@@ -403,6 +409,8 @@ async def _planned(options: argparse.Namespace, rent: Provisioner) -> Plan:
         f"  {plan.run} has cost ${plan.spent:.2f}; {plan.hours:g} hours more cost up to "
         f"${plan.planned:.2f}{cap}. It runs until ended."
     )
+    opened = plan.identity or "~/.ssh/id_ed25519"
+    print(f"  It becomes the pod {plan.pod or plan.run}, opened with {opened}.")
     for note in plan.notes:
         print(f"  {note}")
     accounts, failures = await rent.accounts()

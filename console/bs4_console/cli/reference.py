@@ -223,7 +223,7 @@ SHAPES = {
     "provision-plan": (
         "`plan_hash`, `expires` (wall seconds), `run`, `want`, `offers` [in the order in which "
         "they are tried], `max_price`, `max_spend`, `hours`, `spent` (of the run so far), "
-        "`planned` (dollars), `another`, `notes`"
+        "`planned` (dollars), `another`, `pod`, `identity`, `notes`"
     ),
     "provision-terminated": "`machine` (PROVIDER:ID), `label`, `forgotten` (pods)",
     "prune": "`to`, `run`, `removed` [step], `bytes`, `kept` {step: why}",

@@ -25,8 +25,9 @@ class SavedPlan(TypedDict):
     person confirms it by `plan_hash`. `want` is what was searched for, and `offers` are tried in
     their order. Money is in US dollars: `max_spend` is the most that the run may cost in all (None:
     no cap), `spent` what it has cost so far, and `planned` the most that the machine can cost in
-    the planned `hours`. `another` permits a second machine for a run that has one. `notes` are
-    sentences for a person.
+    the planned `hours`. `another` permits a second machine for a run that has one. `pod` and
+    `identity` are the name of the pod and its private key file, or "" if they were not given.
+    `notes` are sentences for a person.
     """
 
     plan_hash: str
@@ -42,6 +43,8 @@ class SavedPlan(TypedDict):
     spent: float
     planned: float
     another: bool
+    pod: str
+    identity: str
     notes: list[str]
 
 
@@ -62,7 +65,8 @@ class Plan:
     `max_price` is in US dollars an hour, `max_spend` in US dollars for the whole run (None: no
     cap), `hours` the planned hours, and `spent` the US dollars that the run has cost so far. The
     plan is valid until `expires_t`, a Unix time in seconds. `another` permits a second machine for
-    a run that has one.
+    a run that has one. `pod` is the name that the machine gets in the inventory ("": that of the
+    run), and `identity` the private key file that opens it ("": the usual one).
     """
 
     run: str
@@ -75,6 +79,8 @@ class Plan:
     spent: float
     expires_t: float
     another: bool = False
+    pod: str = ""
+    identity: str = ""
     notes: tuple[str, ...] = field(default=(), compare=False)
 
     @property
@@ -88,7 +94,7 @@ class Plan:
     def hash(self) -> str:
         """Return the SHA-256, in hexadecimal digits, by which a person confirms the plan. It covers
         the run, the wanted machine, the offers with their prices, the limits of price and spending,
-        and the hours.
+        the hours, and the pod's name and key file if they were given.
         """
         said = {
             "run": self.run,
@@ -99,6 +105,8 @@ class Plan:
             "hours": self.hours,
             "another": self.another,
         }
+        if self.pod or self.identity:
+            said["pod"] = [self.pod, self.identity]
         return hashlib.sha256(
             json.dumps(said, sort_keys=True, separators=(",", ":")).encode()
         ).hexdigest()
@@ -119,6 +127,8 @@ class Plan:
             "spent": round(self.spent, 4),
             "planned": round(self.planned, 4),
             "another": self.another,
+            "pod": self.pod,
+            "identity": self.identity,
             "notes": list(self.notes),
         }
 
@@ -158,6 +168,8 @@ class Plan:
             spent=data["spent"],
             expires_t=data["expires"],
             another=data["another"],
+            pod=data.get("pod", ""),
+            identity=data.get("identity", ""),
         )
         if plan.hash != data["plan_hash"] or not plan.hash.startswith(prefix):
             raise RefusedError(

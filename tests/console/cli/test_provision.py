@@ -306,13 +306,14 @@ def test_from_a_plan_to_a_pod_that_answers(console: Console, identity: Path) -> 
             "6",
             "--json",
         )
-        plan = console(*create, "--run", "one", "--provider", "vast", "--plan").json["plan_hash"]
-        done = console("provision", "create", "--plan", plan, "--identity", str(identity), "--json")
+        one = (*create, "--run", "one", "--pod", "uno", "--provider", "vast", "--plan")
+        plan = console(*one).json["plan_hash"]
+        done = console("provision", "create", "--plan", plan, "--json")
         assert done.code == 0, done
-        assert (done.json["pod"], done.json["trusted"]) == ("one", True)
-        tested = console("pods", "test", "one", "--json")
+        assert (done.json["pod"], done.json["trusted"]) == ("uno", True)
+        tested = console("pods", "test", "uno", "--json")
         assert tested.json["reachable"], tested
-        pod = console("pods", "show", "one", "--json").json
+        pod = console("pods", "show", "uno", "--json").json
         assert (pod["provider"], pod["instance"], pod["price"]) == (
             "vast",
             done.json["machine"]["id"],
@@ -336,7 +337,7 @@ def test_from_a_plan_to_a_pod_that_answers(console: Console, identity: Path) -> 
         done = console("provision", "terminate", "two", "--confirm", label)
         assert done.code == 0
         assert "The pod two has left the inventory, with its host key. What this" in done.out
-        assert [pod["name"] for pod in console("pods", "list", "--json").json["pods"]] == ["one"]
+        assert [pod["name"] for pod in console("pods", "list", "--json").json["pods"]] == ["uno"]
         assert [machine.provider for machine in cloud.market.living()] == ["vast"]
 
 
