@@ -654,16 +654,16 @@ def test_of_a_thousand_rotations_the_last_are_remembered(
         assert [key for key, action in told.actions.items() if action.kind == "rotate"] == ends[-2:]
 
 
-def test_a_checkpoint_tree_on_a_disk_of_its_own(demo: Guarded, other_disk: Path) -> None:
+def test_a_checkpoint_tree_under_a_mount_of_its_own(demo: Guarded, other_mount: Path) -> None:
     old(demo.spec, 5, 10, 15)
     (demo.out / "checkpoints").rename(demo.out / "aside")
-    moved = other_disk / "checkpoints"
+    moved = other_mount / "checkpoints"
     subprocess.run(["cp", "-a", str(demo.out / "aside"), str(moved)], check=True)
     (demo.out / "checkpoints").symlink_to(moved)
     demo.order(last=2)
     demo.look()
     assert steps_in(moved) == [10, 15]
-    assert not list(other_disk.rglob("*step_5*"))
+    assert not list(other_mount.rglob("*step_5*"))
     [end] = demo.rotations()
     assert end["result"]["steps"] == [5]
 
