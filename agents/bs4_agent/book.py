@@ -66,6 +66,13 @@ class Book:
             self.append("action", sync=True, action=action, run=known.run, **fields)
             return True
 
+    def catch_up(self) -> None:
+        """Return once the attribute `ledger` has every record that a reader of the journal may have
+        read by now. A record can be read a moment before it is there.
+        """
+        with self._lock:
+            pass  # it is held from before a record is written until the ledger has it
+
     def listen(self, listener: Callable[[JournalRecord], None]) -> None:
         """Register `listener`: it is called with each record that is written from now on, on the
         thread that wrote it. So it must be quick.

@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from bs4_common.descriptors import Border
 from bs4_common.ids import safe_name, ulid
 
 
@@ -160,16 +161,16 @@ class Home:
 
 def storage(output_dir: Path, run: str) -> Path:
     """Return the agent's own directory for the run `run`, in which removed files (the trash) and
-    archived logs are kept. It is `.bs4/RUN` beside `output_dir`, on the same file system; no
+    archived logs are kept. It is `.bs4/RUN` beside `output_dir`, under the same mount; no
     trainer uses that name. Symbolic links above `.bs4` are resolved; `.bs4` and what is below it
     must not be links.
 
-    If the parent of `output_dir` is on another file system or cannot be written, the directory is
-    inside `output_dir`; then the trainer must not be allowed to clean it. Raises BadRequest if the
-    name is not allowed.
+    If something is mounted at `output_dir` (also a directory of the same disk) or its parent cannot
+    be written, the directory is inside `output_dir`; then the trainer must not be allowed to clean
+    it. Raises BadRequest if the name is not allowed.
     """
     parent = output_dir.parent
     home = output_dir if output_dir.exists() else parent
-    same_device = not output_dir.exists() or parent.stat().st_dev == output_dir.stat().st_dev
-    base = parent if same_device and os.access(parent, os.W_OK) else home
+    one_mount = home == parent or Border.at(parent.resolve()) == Border.at(home.resolve())
+    base = parent if one_mount and os.access(parent, os.W_OK) else home
     return base.resolve() / ".bs4" / safe_name(run)

@@ -140,7 +140,9 @@ def _has_others(group: int) -> bool:
 class Border:
     """The device number and the mount id of an open directory, by which it is found out where
     another filesystem begins: at a directory for which one of the two differs. If the same device
-    is mounted again (a bind mount), only the mount id differs.
+    is mounted again (a bind mount), only the mount id differs. No rename and no hard link leads
+    from one border to another, not even on one device. A kernel that reports no mount ids (gVisor)
+    leaves the device number to decide.
     """
 
     device: int
@@ -152,8 +154,20 @@ class Border:
         descriptor `descriptor`.
         """
         with open(f"/proc/self/fdinfo/{descriptor}", "rb") as lines:
-            mount = next(line for line in lines if line.startswith(b"mnt_id:"))
+            mount = next((line for line in lines if line.startswith(b"mnt_id:")), b"")
         return cls(os.fstat(descriptor).st_dev, mount)
+
+    @classmethod
+    def at(cls, path: Path) -> Border:
+        """Return the device number and the mount id of what lies at `path`; where something is
+        mounted, those of the mounted. If the last part of the path is a link, the link itself is
+        meant. Raises OSError if nothing lies there.
+        """
+        found = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            return cls.of(found)
+        finally:
+            os.close(found)
 
 
 @dataclass(frozen=True)

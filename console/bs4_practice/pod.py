@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import io
 import json
 import os
@@ -25,9 +26,10 @@ from bs4_practice import bare as outside
 from bs4_practice import tree, workspace
 from bs4_practice.gpus.board import Board
 from bs4_practice.podhost import PodHost
+from bs4_practice.threads import to_its_end
 from bs4_practice.workspace import RUN_NAME, Workspace
 
-_START_SECONDS = 30.0
+_START_SECONDS, _END_SECONDS = 30.0, 10.0
 
 
 class PodError(RuntimeError):
@@ -220,7 +222,7 @@ class PracticePod:
             return
         await asyncio.to_thread(tree.end_below, self.pid)
         tree.send(own, signal.SIGTERM)
-        deadline = asyncio.get_running_loop().time() + 10
+        deadline = asyncio.get_running_loop().time() + _END_SECONDS
         while tree.alive(own):
             if asyncio.get_running_loop().time() > deadline:
                 tree.send(own, signal.SIGKILL)
@@ -266,7 +268,7 @@ async def start(
     offset: int | Mapping[int, int] | None = (
         100_000 if foreign_pids is True else None if foreign_pids is False else foreign_pids
     )
-    made = await asyncio.to_thread(
+    made = await to_its_end(
         workspace.create, name, generation, root, gpus=gpus, foreign_pids=offset, bare=bare
     )
     log = made.root / "pod.log"
@@ -294,22 +296,32 @@ async def start(
             start_new_session=True,
         )
     answer = process.stdout or io.BytesIO()
+    line = b""
     try:
-        line = await asyncio.wait_for(asyncio.to_thread(answer.readline), _START_SECONDS)
-    except TimeoutError:
-        process.kill()
-        line = b""
-    except asyncio.CancelledError:
-        # Nobody else knows this process yet. It has started nothing before its first line.
-        process.kill()
-        process.wait()
-        raise
+        # Not asyncio.wait_for, which in Python 3.11 can swallow a Ctrl-C.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_START_SECONDS):
+                line = await asyncio.to_thread(answer.readline)
+    finally:
+        if not line:  # also after a cancellation: nobody else knows this process yet
+            await to_its_end(_end, process)
     if not line:
-        process.wait()
         raise PodError(f"Practice pod {name} did not start; read {log}.")
     pod = _pod(json.loads(line), log)
     pod._process = process
     return pod
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End the main process of a pod that has not come up, and return when it has ended. On SIGTERM
+    it ends what it has started.
+    """
+    process.terminate()
+    try:
+        process.wait(_END_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def _pod(answer: dict[str, object], log: Path) -> PracticePod:

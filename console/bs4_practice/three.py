@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from bs4_console.errors import ConsoleError
 from bs4_console.fleet.watched import Fleet
@@ -107,14 +108,7 @@ async def three_pods() -> AsyncIterator[Practice]:
     Raises PodError if a pod does not come up.
     """
     with place() as root:
-        pods = await asyncio.gather(
-            *(
-                practice.start(
-                    r.name, r.generation, root / r.name, step_seconds=r.step_seconds, pace=0.2
-                )
-                for r in ROLES
-            )
-        )
+        pods = await _started(root)
         try:
             sessions, shells = [], {}
             for pod in pods:
@@ -129,3 +123,28 @@ async def three_pods() -> AsyncIterator[Practice]:
                 await fleet.stop()  # or its sessions would write to pods that are being ended
         finally:
             await asyncio.gather(*(pod.stop() for pod in pods))
+
+
+async def _started(root: Path) -> list[practice.PracticePod]:
+    """Start the three pods at once, with their files below `root`, and return them. If one does not
+    come up or this is cancelled, the others have ended before that is raised.
+    """
+    starts = []
+    for role in ROLES:
+        start = practice.start(
+            role.name,
+            role.generation,
+            root / role.name,
+            step_seconds=role.step_seconds,
+            pace=0.2,
+        )
+        starts.append(asyncio.create_task(start))
+    try:
+        return await asyncio.gather(*starts)
+    except BaseException:
+        for one in starts:
+            one.cancel()
+        for result in await asyncio.gather(*starts, return_exceptions=True):
+            if isinstance(result, practice.PracticePod):
+                await result.stop()
+        raise

@@ -26,10 +26,17 @@ from bs4_console.providers.base import label_of
 from bs4_console.providers.errors import NoKey
 from bs4_console.provision.rent import Provisioner
 from bs4_console.recovery.recovery_io import RealHands
-from bs4_console.recovery.recovery_types import Absent
+from bs4_console.recovery.recovery_types import Absent, Outcome, Saved
 from bs4_console.recovery.state import Attempt, Records, State, Where
 from bs4_practice.cloud import Cloud, running
-from tests.console.recovery.recovering import FIRST, LAYOUT, World, WorldStore, controller
+from tests.console.recovery.recovering import (
+    FIRST,
+    LAYOUT,
+    Machine,
+    World,
+    WorldStore,
+    controller,
+)
 from tests.console.recovery.test_recovery_io import CONFIG, always, hands
 
 SOUND = State(
@@ -180,6 +187,103 @@ async def test_an_order_that_could_not_be_read_again_is_not_saved(tmp_path: Path
     found = Records(store=WorldStore(world), layout=LAYOUT, directory=tmp_path).load()
     assert found is not None
     assert found.orders == (sync,)
+
+
+RENTED = Where(
+    pod="demo-9", provider="vast", instance="9", label=label_of("demo", ulid()), made=True, step=0
+)
+
+
+def world_with_a_rented_machine(state: State) -> World:
+    """Return a world in which the run trains on the machine RENTED, and `state` was written."""
+    world = World(finished=state.phase == "finishing")
+    world.machines["9"] = Machine(RENTED.label, "9", step=60)
+    world.links["9"] = True
+    world.complete = 60
+    WorldStore(world).write(LAYOUT.recovery, state.encode())
+    return world
+
+
+UNDER_WAY = State(
+    run="demo",
+    where=RENTED,
+    phase="setting-up",
+    named="alpha",
+    attempts=(
+        Attempt(
+            label=RENTED.label, t=1e6, provider="vast", price=2.0, step_before=35, instance="9"
+        ),
+    ),
+    before=FIRST,
+)
+FORGED = {
+    "a recovery that is set up": UNDER_WAY,
+    "a rent": replace(UNDER_WAY, phase="renting", where=FIRST, before=None),
+    "a launch": replace(UNDER_WAY, phase="launching"),
+    "a recovery that took too long": replace(
+        UNDER_WAY, attempts=(replace(UNDER_WAY.attempt, t=1.0),)
+    ),
+    "an end of what is not saved": State(
+        run="demo", where=RENTED, phase="finishing", named="alpha", told=True
+    ),
+    "an earlier machine that may go": State(run="demo", where=FIRST, named="alpha", left=(RENTED,)),
+}
+
+
+@pytest.mark.parametrize("forged", FORGED)
+async def test_in_mode_ask_nothing_is_done_that_nobody_has_confirmed_here(
+    tmp_path: Path, forged: str
+) -> None:
+    world = world_with_a_rented_machine(FORGED[forged])
+    for _ in range(3):
+        outcome = await controller(world, tmp_path / "here", mode="ask").poll()
+        assert outcome.word not in ("recovering", "recovered", "finished")
+        world.now += 60.0
+    machine = world.machines["9"]
+    assert (machine.set_up, machine.restored, machine.launched) == (0, None, 0)
+    assert (world.ended, world.creates) == ([], [])
+    if FORGED[forged].phase in ("setting-up", "renting", "launching"):
+        assert "nobody has confirmed that on this machine" in outcome.sentence
+
+
+async def test_a_recovery_of_another_machine_is_gone_on_with_by_its_plan(tmp_path: Path) -> None:
+    world = world_with_a_rented_machine(UNDER_WAY)
+    world.lose()
+
+    async def poll(**more: Any) -> Outcome:
+        return await controller(world, tmp_path / "here", mode="ask", **more).poll()
+
+    asked = await poll()
+    plan = asked.sentence.partition("--plan ")[2][:16]
+    assert (await poll(confirm="0" * 16)).word == "plan"
+    assert (await poll(confirm=plan)).word == "recovered"
+    assert world.machines["9"].launched == 1
+    assert world.ended == []
+
+
+async def test_in_mode_ask_what_was_confirmed_here_is_done_to_its_end(tmp_path: Path) -> None:
+    """A recovery that fails ends its machine; the next one goes on over several looks, and the end
+    of the run ends the machine of that one.
+    """
+    world = World(dies="OutOfMemory", trains=False)
+    world.lose()
+
+    async def poll(**more: Any) -> Outcome:
+        world.now += 60.0
+        return await controller(world, tmp_path / "here", mode="ask", **more).poll()
+
+    asked = await poll()
+    assert asked.plan is not None
+    assert (await poll(confirm=asked.plan["hash"])).word == "stopped"
+    assert world.ended == ["101"]
+    world.dies, world.trains, world.way = "", True, "lost"
+    asked = await poll()
+    assert asked.plan is not None
+    assert (await poll(confirm=asked.plan["hash"])).word == "waiting"
+    assert (await poll()).word == "recovered"
+    world.finished, world.saved = True, Saved(40, 10**9)
+    assert (await poll()).word == "finished"
+    assert world.ended == ["101", "102"]
 
 
 @pytest.fixture

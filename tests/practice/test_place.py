@@ -71,24 +71,45 @@ def test_only_what_dead_demos_have_left_is_cleared(tmp_path: Path) -> None:
     assert (sorted(tmp_path.iterdir())) == sorted([*kept, broken, foreign])
 
 
-@pytest.mark.long
-@pytest.mark.beside
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize("numbers", [["SIGHUP"], ["SIGTERM"], ["SIGINT", "SIGINT"], ["SIGKILL"]])
-def test_a_demo_that_is_ended_by_a_signal_leaves_nothing(short: Path, numbers: list[str]) -> None:
+def headless_demo(directory: Path) -> subprocess.Popen[bytes]:
+    """Start a demo whose files lie below `directory`."""
     environment = {
         **os.environ,
-        "TMPDIR": str(short),
-        **{f"BS4_{name}_DIR": str(short / name) for name in ("CONFIG", "DATA", "STATE")},
+        "TMPDIR": str(directory),
+        **{f"BS4_{name}_DIR": str(directory / name) for name in ("CONFIG", "DATA", "STATE")},
     }
     code = "from bs4_console.cli.main import main; raise SystemExit(main(['demo', '--headless']))"
-    with subprocess.Popen(
+    return subprocess.Popen(
         [sys.executable, "-c", code],
         env=environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         start_new_session=True,
-    ) as demo:
+    )
+
+
+@pytest.mark.parametrize("sign", ["h100-c/home", "h100-c/pod.log"])
+def test_a_demo_that_is_broken_off_while_its_pods_are_made_leaves_nothing(
+    short: Path, sign: str
+) -> None:
+    with headless_demo(short) as demo:
+        deadline = time.monotonic() + 240
+        while not list(short.glob(f"{place.PREFIX}*/{sign}")):
+            assert demo.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.001)
+        demo.send_signal(signal.SIGINT)
+        demo.wait(240)
+    assert demo.returncode == 128 + signal.SIGINT
+    assert not list(short.glob(f"{place.PREFIX}*"))
+
+
+@pytest.mark.long
+@pytest.mark.beside
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("numbers", [["SIGHUP"], ["SIGTERM"], ["SIGINT", "SIGINT"], ["SIGKILL"]])
+def test_a_demo_that_is_ended_by_a_signal_leaves_nothing(short: Path, numbers: list[str]) -> None:
+    with headless_demo(short) as demo:
 
         def owners() -> list[Identity]:
             found = [json.loads(file.read_text()) for file in short.glob(f"*/{place.RECORD}")]

@@ -7,12 +7,15 @@ import json
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
+from typing import Any
 
 import asyncssh
 import pytest
 
-from bs4_practice import faults, pod, tree
+from bs4_practice import faults, pod, tree, workspace
+from bs4_practice.three import three_pods
 from tests.practice.running import Start
 
 
@@ -132,6 +135,77 @@ async def test_stop_ends_what_is_stopped_deaf_or_far_away(short_dir: Path) -> No
     assert not [process for process in members if tree.alive(process)]
     assert tree.look(practice.pid) is None
     await practice.stop()  # and again: nothing to do
+
+
+async def test_a_start_that_is_broken_off_writes_nothing_afterwards(
+    short_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, go, create = threading.Event(), threading.Event(), workspace.create
+
+    def slowly(*given: Any, **named: Any) -> workspace.Workspace:
+        begun.set()
+        go.wait(60)
+        return create(*given, **named)
+
+    monkeypatch.setattr(workspace, "create", slowly)
+    starting = asyncio.create_task(pod.start("x", "current", short_dir / "x"))
+    await asyncio.to_thread(begun.wait, 60)
+    starting.cancel()
+    for _ in range(20):
+        await asyncio.sleep(0)
+    waited = not starting.done()
+    go.set()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    assert waited, "it had said that it is over while its thread was still to write"
+    assert (short_dir / "x" / "home").is_dir()
+
+
+async def test_a_main_process_that_nobody_knows_yet_is_ended(
+    short_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[subprocess.Popen[bytes]] = []
+    popen = subprocess.Popen
+
+    def noted(*given: Any, **named: Any) -> subprocess.Popen[bytes]:
+        begun.append(popen(*given, **named))
+        return begun[0]
+
+    monkeypatch.setattr(pod.subprocess, "Popen", noted)
+    starting = asyncio.create_task(pod.start("x", "current", short_dir / "x"))
+    await faults.until(lambda: bool(begun), 60, "the pod's main process")
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    assert begun[0].returncode is not None
+
+
+async def test_the_pods_that_came_up_end_when_another_one_does_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    up, ended = asyncio.Event(), []
+
+    class Up(pod.PracticePod):
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        async def stop(self) -> None:
+            ended.append(self.name)
+
+    async def start(name: str, *given: Any, **named: Any) -> pod.PracticePod:
+        if name == "h100-a":
+            up.set()
+            return Up(name)
+        await up.wait()
+        if name == "h100-b":
+            raise pod.PodError("It did not start.")
+        return await asyncio.get_running_loop().create_future()
+
+    monkeypatch.setattr(pod, "start", start)
+    with pytest.raises(pod.PodError, match="It did not start"):
+        async with three_pods():
+            raise AssertionError("one is not there")
+    assert ended == ["h100-a"]
 
 
 async def test_the_pod_ends_with_whoever_started_it(short_dir: Path) -> None:

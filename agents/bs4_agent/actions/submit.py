@@ -122,6 +122,8 @@ class Actions:
                 "another one."
             ) from None
         asked = Submission(key, body, who, payload)
+        # Whoever has read of an action's end may submit the next one before this agent knows of it.
+        self.executor.book.catch_up()
         with self._one_of(key):
             if not self._known(key, fingerprint):
                 try:

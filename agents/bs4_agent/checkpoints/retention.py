@@ -23,6 +23,7 @@ from bs4_agent.checkpoints import removal
 from bs4_agent.checkpoints.holds import holder
 from bs4_agent.checkpoints.retention_policy import Decision, OwnCleaning, decide
 from bs4_agent.checkpoints.rotation import in_words, plan_of
+from bs4_agent.checkpoints.saved import is_saved
 from bs4_agent.pod import Pod
 from bs4_agent.runs.places import refuse_beside
 from bs4_common.checkpoints import best
@@ -283,9 +284,9 @@ class Retention:
         """Return True if this very set was verified in the store and was not seen to be removed
         from there since.
         """
+        spec = self._pod.runs.get(run).spec
         view = self._book.ledger.syncs.get(run)
-        saved = None if view is None else view.done.get(one.step)
-        return saved is not None and one.t <= saved + 1.0
+        return is_saved(view, self._pod.runs.trainer(spec), spec, one)
 
     def _unsaved(self, run: str, order: Order, one: StepSet) -> str:
         """Return that the set is not verified in the store although the order wants that, or ""."""

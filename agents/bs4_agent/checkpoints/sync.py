@@ -9,11 +9,12 @@ and turns its NDJSON output into the journal's `sync` records.
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import subprocess
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ import psutil
 
 from bs4_agent.book import Book
 from bs4_agent.checkpoints.remote.process import command
+from bs4_agent.checkpoints.saved import is_saved
 from bs4_agent.checkpoints.sync_order import SyncOrder
 from bs4_agent.pod import Pod
 from bs4_agent.runs.records import attempt_numbers, spec_as_dict, start_by_clock
@@ -56,9 +58,6 @@ LISTED_S = 3600.0
 SILENT_S = 1800.0
 #: Seconds between two progress records, so that an upload of an hour makes 60.
 PROGRESS_S = 60.0
-#: Milestones that one job uploads after the newest step, so that the next newest step does not wait
-#: longer.
-_BACKLOG = 1
 #: Seconds after which what could not be journalled for want of room is tried again.
 ROOM_S = 1.0
 #: The most files of one job that are no checkpoint. The rest comes with the next job.
@@ -190,9 +189,11 @@ class Syncs:
     def _look_after(self, name: str, order: SyncOrder, view: SyncView) -> None:
         """Scan one run and start a worker if there is something to upload or to list."""
         run = self._pod.runs.get(name)
-        whole = complete_sets(step_sets(self._pod.runs.trainer(run), run.spec))
+        trainer = self._pod.runs.trainer(run)
+        whole = complete_sets(step_sets(trainer, run.spec))
         newest = present(whole, run.attempt if run.live else None)
-        steps = wanted(whole, newest, order, view, live=run.live)
+        saved = functools.partial(is_saved, view, trainer, run.spec)
+        steps = wanted(whole, newest, order, view, saved, live=run.live)
         others = {}
         for key, path in self._others(run).items():
             if key not in view.logs:
@@ -465,31 +466,34 @@ def wanted(
     newest: StepSet | None,
     order: SyncOrder,
     view: SyncView,
+    saved: Callable[[StepSet], bool],
     *,
     live: bool,
 ) -> list[StepSet]:
     """Return the checkpoints that the next upload job shall send: first `newest` (from which the
-    run could be continued), then milestones (steps that are to stay in the store) that were not
-    uploaded in their time, newest first. The list is empty if there is nothing to upload.
+    run could be continued), then one earlier step, so that the next newest one does not wait long:
+    a milestone (a step that is to stay in the store) that was not uploaded in its time, or a step
+    that was uploaded in another state than it has now, or by an agent that recorded no states. Only
+    what the store lacks of it is sent. The list is empty if there is nothing to upload.
 
     `whole` has the complete checkpoints, newest first. `order` is the run's sync order (a standing
     order to upload the checkpoints of a run to an object store) and `view` says what was uploaded
-    before; a checkpoint that was written to since then counts again. `live` is True while the run
-    is running: then the milestones wait for a job in which `newest` is not sent.
+    before. `saved` is called with a checkpoint and returns True if the store has it in its present
+    state. `live` is True while the run is running: then earlier steps wait for a job in which
+    `newest` is not sent.
     """
-    missing = []
-    for one in whole:
-        if view.done.get(one.step) is None or one.t > view.done[one.step] + 1.0:
-            missing.append(one)
-    if newest is None or not missing:
+    if newest is None:
         return []
     last = max((step for step in view.done if step <= newest.step), default=None)
     due = last is None or newest.step - last >= order.every or order.milestone(newest.step)
-    chosen = [newest] if newest in missing and (due or not live) else []
+    chosen = [newest] if (due or not live) and not saved(newest) else []
     if chosen and live:
         return chosen
-    backlog = [one for one in missing if order.milestone(one.step) and one is not newest]
-    return chosen + backlog[:_BACKLOG]
+    for one in whole:
+        late = order.milestone(one.step) or one.step in view.done
+        if late and one is not newest and not saved(one):
+            return [*chosen, one]
+    return chosen
 
 
 def _ending(code: int) -> str:

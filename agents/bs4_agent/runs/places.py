@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from bs4_agent.paths import storage
 from bs4_common.checkpoints.inventory import nearest
-from bs4_common.descriptors import open_directory
+from bs4_common.descriptors import Border, open_directory
 from bs4_common.errors import Refused
 from bs4_common.mounts import mounted_below
 from bs4_common.trainers.base import LaunchSpec, RunLayout, Trainer
@@ -66,26 +66,27 @@ def _outermost(paths: Iterable[Path]) -> list[Path]:
 def trash_for(path: Path, layout: RunLayout, run: str, *, stays: bool = True) -> Path:
     """Return the trash directory (a directory in which removed files are kept) of the run `run`
     into which `path` can be moved by one rename, so that nothing is copied. It is in the run's own
-    directory `.bs4/RUN` beside `layout.output_dir`. For a path on another filesystem, such as a
-    checkpoint directory on a disk of its own, it is in a directory `.bs4/RUN` of that filesystem,
-    beside the directory that holds `path`. Nothing is created. `stays` False says that what is
-    moved there is deleted soon, so that it does not matter if the trainer does it.
+    directory `.bs4/RUN` beside `layout.output_dir`. For a path under another mount, such as a
+    checkpoint directory on a disk of its own, it is in a directory `.bs4/RUN` under that mount,
+    beside the directory that holds `path`. Two mounts of one disk are two, because no rename leads
+    from one to the other. Nothing is created. `stays` False says that what is moved there is
+    deleted soon, so that it does not matter if the trainer does it.
 
     Raises Refused if there is no such directory, because `path` is where a filesystem is mounted,
     or because the trainer would empty the directory at its next start. Raises OSError if `path`
     cannot be looked at.
     """
     source = path.parent.resolve() / path.name
-    device = source.lstat().st_dev if os.path.lexists(source) else nearest(source).stat().st_dev
+    border = Border.at(source if os.path.lexists(source) else nearest(source))
     # A fresh start of prime-rl of 2026-01 empties the broadcasts too.
     wiped_at_start = (*layout.wiped, layout.broadcasts)
     for base in (storage(layout.output_dir, run), storage(source.parent, run)):
         emptied = any(wiped.resolve() in base.parents for wiped in wiped_at_start)
-        if not (emptied and stays) and nearest(base).stat().st_dev == device:
+        if not (emptied and stays) and Border.at(nearest(base / "trash")) == border:
             return base / "trash"
     raise Refused(
-        f"{path} lies on another filesystem than {storage(layout.output_dir, run)}, so moving it "
-        "would mean copying it; move it aside by hand there."
+        f"{path} lies on another filesystem than {storage(layout.output_dir, run)}, or under "
+        "another mount, so moving it would mean copying it; move it aside by hand there."
     )
 
 

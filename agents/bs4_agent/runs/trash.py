@@ -17,7 +17,7 @@ from bs4_agent.runs.places import (
 from bs4_agent.runs.registry import Runs
 from bs4_agent.tree.changes import rename
 from bs4_common.clock import stamp
-from bs4_common.descriptors import at, open_directory, open_file
+from bs4_common.descriptors import Border, at, open_directory, open_file
 from bs4_common.errors import Refused, StepFailed
 from bs4_common.files import read_json, write_json
 from bs4_common.ids import is_key, ulid
@@ -29,8 +29,8 @@ def trash(
 ) -> Path:
     """Move `path` into the trash of the run `name` and return its new path. The trash is a
     directory on the pod in which removed files are kept: `path` becomes `trash/<stamp>/<path below
-    output_dir>` in the directory `.bs4/RUN` beside the run's output_dir. A path on another
-    filesystem goes to such a directory there (see `places.trash_for`).
+    output_dir>` in the directory `.bs4/RUN` beside the run's output_dir. A path under another
+    mount goes to such a directory there (see `places.trash_for`).
 
     The stamp is `stamp_as`, the key of an action, so that the same action, if it is repeated, finds
     that the path was moved already. If `stamp_as` is empty, the stamp is a new ULID (a unique id).
@@ -60,10 +60,10 @@ def trash(
         )
     try:
         with open_directory(target.parent, ours=area.parents[2], make=0o700) as go_to:
-            if os.fstat(go_to).st_dev != source.lstat().st_dev:
+            if Border.of(go_to) != Border.at(source):
                 raise Refused(
-                    f"{path} lies on another filesystem than {area}, so moving it would mean "
-                    "copying it; move it aside by hand there."
+                    f"{path} lies on another filesystem than {area}, or under another mount, so "
+                    "moving it would mean copying it; move it aside by hand there."
                 )
             # The note is written before the move, so that the path can be put back after a crash.
             note = at(go_to, _ticket(target).name)

@@ -81,6 +81,8 @@ class SyncRecord(TypedDict, total=False):
     """Bytes per second."""
     set_t: float
     """The time of the checkpoint that was verified, in wall seconds since 1970."""
+    set_state: str
+    """The state of the files that were verified; see `bs4_agent.checkpoints.saved`."""
     held: str
     """Why latest.json was not changed to name the uploaded step, or ""."""
     pointed: bool
@@ -141,19 +143,19 @@ class SyncView:
     (the agent's log of actions and incidents) show it.
 
     `order` is the record of the last order to upload (its `to` is None if the order was taken
-    back). `done` maps each uploaded step to the wall-clock time (seconds since 1970) of the
-    checkpoint that was verified in the object store. `pointer` is the step that latest.json, the
-    store's file that names the newest step, was last seen to name, and `pointed_t` when. `sent` of
-    `total` bytes of the present upload are sent, at `rate` bytes per second. `last` is the newest
-    record about the uploads, `failed` the last failure since the last success, or None, and
-    `failures` the number of failures in a row. `logs` has the names of logs and crash reports that
-    were uploaded, and `uploads` is how many steps were uploaded so far.
+    back). `done` maps each uploaded step to the state of its files that was verified in the object
+    store, "" if an agent has uploaded it that recorded none. `pointer` is the step that
+    latest.json, the store's file that names the newest step, was last seen to name, and `pointed_t`
+    when. `sent` of `total` bytes of the present upload are sent, at `rate` bytes per second. `last`
+    is the newest record about the uploads, `failed` the last failure since the last success, or
+    None, and `failures` the number of failures in a row. `logs` has the names of logs and crash
+    reports that were uploaded, and `uploads` is how many steps were uploaded so far.
     """
 
     order: SyncRecord = field(default_factory=SyncRecord)
     place: str = ""
     """The place in the store to which this view belongs: that of the last order with a place."""
-    done: dict[int, float] = field(default_factory=dict)
+    done: dict[int, str] = field(default_factory=dict)
     pointer: int | None = None
     pointed_t: float | None = None
     step: int | None = None
@@ -259,7 +261,7 @@ class SyncView:
 
     def _step_done(self, record: SyncRecord) -> None:
         self.step, self.rate = None, record["rate"]
-        self.done[record["step"]] = record["set_t"]
+        self.done[record["step"]] = record.get("set_state", "")
         for step in sorted(self.done)[:-_STEPS_KEPT]:
             del self.done[step]
         self.uploads += 1
@@ -291,7 +293,7 @@ class SyncView:
         uploaded, so that it is uploaded again if it is wanted.
         """
         self.listed = {step: {} for step in record["steps"]}
-        self.done = {step: t for step, t in self.done.items() if step in self.listed}
+        self.done = {step: state for step, state in self.done.items() if step in self.listed}
         self.listed |= {row["step"]: row for row in record["torn"]}
         self.listed_t = record["t"]
         if record["pointer"] is not None:

@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from bs4_console.logs.text import ANSWERED, JSON_HEAD, clean, clock_of
+from bs4_console.logs.text import ANSWERED, clean, clock_of, has_json
 
 #: Bytes of text that one view holds. 64 MiB is about half a million lines of 120 characters. Older
 #: lines are fetched from the pod again.
@@ -310,7 +310,7 @@ class LogStore:
         for source, generation, offset, line in self.repeats.among(rows) if self.repeats else rows:
             block.add(clean(line + b"\n"), source, generation, [offset])
         self.requests = self.requests or ANSWERED.search(block.data) is not None
-        self.json = self.json or JSON_HEAD in block.data
+        self.json = self.json or has_json(block.data)
         if passed is not None and self.complete_from is None:
             self.complete_from = self.first
         if self.bytes + block.footprint > self.cap_bytes:
@@ -434,7 +434,7 @@ class LogStore:
         ):
             self._blocks.append(Block(first=self.end, passed=passed))
         self.requests = self.requests or ANSWERED.search(lines) is not None
-        self.json = self.json or JSON_HEAD in lines
+        self.json = self.json or has_json(lines)
         block = self._blocks[-1]
         before = block.footprint
         block.add(lines, source, generation, offsets)

@@ -53,10 +53,9 @@ _LEVEL_REACH = 90
 #: launcher's prefix ([rank0]:) may stand before it.
 _GLOG = re.compile(rb"(?:\[[\w-]{1,20}\]:)?\[?([IWEF])\d{3,4} \d\d:\d\d:\d\d")
 GLOG_LEVELS = {b"I": INFO, b"W": WARNING, b"E": ERROR, b"F": 50}
-#: The bytes with which a JSON log line begins.
-JSON_HEAD = b'{"timestamp"'
 #: The start of a JSON log line, also behind a launcher's prefix ([trainer0]:).
-_JSON = re.compile(rb'((?:\[[\w-]{1,20}\]:)?)\{"timestamp"')
+_JSON_HEAD = b'{"timestamp"'
+_JSON = re.compile(rb"^((?:\[[\w-]{1,20}\]:)?)" + re.escape(_JSON_HEAD), re.MULTILINE)
 #: The end of a request in a server's access log (uvicorn's), with the status of a good answer. One
 #: that failed is never folded: it may be what somebody looks for.
 ANSWERED = re.compile(rb' HTTP/[0-9.]{1,3}" (2[0-9][0-9])\b')
@@ -229,6 +228,15 @@ def present(line: bytes, reach: int = 0) -> Shown:
     ):
         return shown
     return Shown(plain(line, reach), level_of(line))
+
+
+def has_json(lines: bytes | bytearray) -> bool:
+    """Return True if one of these lines of a log, which have no control sequences any more, begins
+    as a JSON log line does, so that it is not shown as the file has it. A line that only quotes one
+    does not count.
+    """
+    # The pattern is tried at each line, which costs more than to find that none has these bytes.
+    return _JSON_HEAD in lines and _JSON.search(lines) is not None
 
 
 def size_of(line: bytes) -> int:

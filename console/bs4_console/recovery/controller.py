@@ -15,7 +15,7 @@ import asyncio
 import hashlib
 import json
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NoReturn
 
@@ -69,8 +69,10 @@ SPEND_S = 90.0
 class Controller:
     """Watches one run and, if its machine is lost, continues the run on a new machine.
 
-    In mode "ask" nothing is rented until a person gives the hash of the shown plan as `confirm`; in
-    mode "auto" the plan is carried out at once. `hands` does what has to be done on providers, pods
+    In mode "ask" nothing is rented until a person gives the hash of the shown plan as `confirm`,
+    and what the shared state says counts for nothing that was not decided on this machine: no
+    recovery is gone on with and no machine is ended because of it. In mode "auto" the plan is
+    carried out at once. `hands` does what has to be done on providers, pods
     and the object store, within `limits`. `records` is the saved state of the run. `first` is the
     machine that recover.toml names for the run. `moved` is True if a person says that they have
     moved the run to that machine. With `dry` nothing is written, rented or ended, and the `lease`
@@ -225,6 +227,7 @@ class Controller:
         await self.lease.hold()
         left = state.left
         if state.where.made:
+            self.records.decide("end", state.where.label)
             left = (*left, replace(state.where, step=self._known(state)))
         state = await self._save(
             state, "watching", where=self.first, named=self.first.pod, left=left, done=False, why=""
@@ -250,6 +253,7 @@ class Controller:
         if not verdict.lost:
             code = _CODES.get(verdict.word, FINDING)
             over = self._affordable(state)[1] if state.where.made else ""
+            over = f"{over} {_left_alone(self._undecided(state))}".strip()
             return Outcome(
                 "watching",
                 f"{verdict.sentence} {over}".rstrip(),
@@ -311,7 +315,7 @@ class Controller:
                 f"{plan['hash'][:16]}."
             )
             return Outcome("plan", text, 0 if self.dry else REFUSED, verdict, plan)
-        if self.confirm and not (len(self.confirm) >= 8 and plan["hash"].startswith(self.confirm)):
+        if self.confirm and not self._confirms(plan["hash"]):
             raise RefusedError(
                 f"Nothing was done: the plan is {plan['hash'][:16]} now, not {self.confirm}.",
                 "Look at it again.",
@@ -344,13 +348,7 @@ class Controller:
         of the moment, so that the hash stays the same while nothing of that changes.
         """
         now, paid = self.wall(), self._paid(state)
-        decided: DecidedPlan = {
-            "run": self.run,
-            "lost": [state.where.pod, state.where.provider, state.where.instance],
-            "step": saved.step,
-            "recovery": len(state.attempts) + 1,
-            "max_price": self.limits.max_price,
-        }
+        decided = self._decided_plan(state.where, saved.step, len(state.attempts) + 1)
         known = self._known(state)
         return {
             "run": decided["run"],
@@ -358,13 +356,57 @@ class Controller:
             "step": decided["step"],
             "recovery": decided["recovery"],
             "max_price": decided["max_price"],
-            "hash": hashlib.sha256(json.dumps(decided, sort_keys=True).encode()).hexdigest(),
+            "hash": _hash(decided),
             "most": round(most, 4),
             "bytes": saved.bytes,
             "steps_lost": None if known is None else max(0, known - saved.step),
             "spent_today": round(paid.spent(now - DAY_S, now), 2),
             "spent": round(paid.spent(0.0, now), 2),
         }
+
+    def _decided_plan(self, lost: Where, step: int, recovery: int) -> DecidedPlan:
+        """Return what a person decides on with the plan of the run's recovery number `recovery`,
+        after the machine `lost` was lost, from the training step `step`.
+        """
+        return {
+            "run": self.run,
+            "lost": [lost.pod, lost.provider, lost.instance],
+            "step": step,
+            "recovery": recovery,
+            "max_price": self.limits.max_price,
+        }
+
+    def _to_confirm(self, state: State) -> str:
+        """Return "" if the recovery that is under way by the shared state may be gone on with: the
+        mode is "auto", or a person has confirmed its plan on this machine, now or before. Otherwise
+        return the hash of that plan, made again from the state; it names the machine too.
+        """
+        if self.mode == "auto":
+            return ""
+        attempt, lost = state.attempt, state.before or state.where
+        decided = self._decided_plan(lost, attempt.step_before, len(state.attempts))
+        plan = _hash(decided, attempt.label)
+        # The work is done on the machine that the confirmed recovery has rented.
+        its_own = state.phase == "renting" or state.where.label == attempt.label
+        if its_own and self._confirms(plan):
+            self.records.decide("recovery", attempt.label, plan)
+        if its_own and self.records.decided("recovery", attempt.label, plan):
+            return ""
+        return plan
+
+    def _confirms(self, plan: str) -> bool:
+        """Return True if a person confirms the plan with this hash."""
+        return len(self.confirm) >= 8 and plan.startswith(self.confirm)
+
+    def _may_end(self, where: Where) -> bool:
+        """Return True if the rented machine `where` may be ended as far as the mode is concerned:
+        it is "auto", or a controller on this machine has decided it.
+        """
+        return self.mode == "auto" or self.records.decided("end", where.label)
+
+    def _undecided(self, state: State) -> tuple[Where, ...]:
+        """Return the earlier machines that `_may_end` keeps from being ended."""
+        return tuple(where for where in state.left if not self._may_end(where))
 
     def _known(self, state: State) -> int | None:
         """Return the newest step that any controller has seen done, or None."""
@@ -395,6 +437,8 @@ class Controller:
             step_before=saved.step,
         )
         before = state
+        decided = self._decided_plan(state.where, saved.step, len(state.attempts) + 1)
+        self.records.decide("recovery", label, _hash(decided, label))
         state = await self._save(
             state, "renting", attempts=(*state.attempts, attempt), plan_hash=plan["hash"]
         )
@@ -428,7 +472,10 @@ class Controller:
         state = state.ended(old, now)
         where = replace(where, made=True, price=where.price or state.attempt.price)
         state = state.with_attempt(instance=where.instance, price=where.price)
-        left = (*state.left, old) if old.made else state.left
+        left = state.left
+        if old.made:
+            self.records.decide("end", old.label)
+            left = (*left, old)
         return await self._save(state, "setting-up", where=where, before=old, left=left)
 
     # --- on the new machine
@@ -446,6 +493,14 @@ class Controller:
                 f"Another controller has just ended a recovery of {self.run}.",
                 "The next look sees how.",
             )
+        if plan := self._to_confirm(state):
+            text = (
+                f"{self.run} is being recovered on {state.attempt.label} ({state.phase}), and "
+                "nobody has confirmed that on this machine: the plan "
+                f"{plan[:16]} waits. If you know of it, confirm it with --plan {plan[:16]}; else "
+                "look who writes to the store."
+            )
+            return await self._released(Outcome("plan", text, REFUSED))
         if state.phase == "renting":
             try:
                 where = await self.hands.find(state.attempt.label, state.attempt.provider)
@@ -540,6 +595,7 @@ class Controller:
         money, and the store has everything that is on it.
         """
         made = state.where
+        self.records.decide("end", made.label)
         state = await self._save(state.with_attempt(outcome=error.message), why=error.message)
         gone = await self._end(made)
         left = state.left
@@ -599,7 +655,7 @@ class Controller:
                 "left as it is.",
                 0,
             )
-        if state.phase != "finishing":
+        if state.phase != "finishing" or not self._may_end(state.where):
             saved = await self.hands.saved()
             last = None if report is None else report.complete
             if last is None or saved is None or saved.step < last:
@@ -621,8 +677,12 @@ class Controller:
                 "sees what."
             )
             return await self._released(Outcome("finishing", text, FINDING))
+        self.records.decide("end", state.where.label)
         state = await self._save(state, "finishing")
+        left = self._undecided(state)
         for where in (state.where, *state.left):
+            if where in left:
+                continue
             if not await self._end(where):
                 await self._save(state, told=True)
                 text = (
@@ -631,10 +691,10 @@ class Controller:
                 )
                 return Outcome("finishing", text, UNREACHABLE)
             state = state.ended(where, self.wall())
-        await self._save(state, "finished", left=(), told=False)
+        await self._save(state, "finished", left=left, told=False)
         text = (
             f"{self.run} is finished, its last set is in the store, and {state.where.pod} "
-            "was ended."
+            f"was ended. {_left_alone(left)}".rstrip()
         )
         return await self._released(Outcome("finished", text, 0))
 
@@ -645,7 +705,11 @@ class Controller:
         saved = await self.hands.saved()
         if saved is None:
             return state
-        idle = [w for w in state.left if w.step is not None and saved.step >= w.step]
+        idle = [
+            w
+            for w in state.left
+            if w.step is not None and saved.step >= w.step and self._may_end(w)
+        ]
         if not idle:
             return state
         await self.lease.hold()
@@ -683,3 +747,24 @@ class Controller:
             label=where.label,
         )
         return await self.hands.terminate(where, lambda: grant.left_s() >= SPEND_S)
+
+
+def _hash(plan: DecidedPlan, label: str = "") -> str:
+    """Return the hash by which a person confirms a recovery; `label` is that of its machine if one
+    may exist already. It covers what is decided on and not the offer of the moment, so that it
+    stays the same while nothing of that changes.
+    """
+    return hashlib.sha256(f"{json.dumps(plan, sort_keys=True)}{label}".encode()).hexdigest()
+
+
+def _left_alone(left: Sequence[Where]) -> str:
+    """Return a sentence about earlier machines that are not ended, because only the shared state
+    says that they may be, or "" if there are none.
+    """
+    if not left:
+        return ""
+    names = ", ".join(str(where) for where in left)
+    return (
+        f"Not ended, because that was not decided on this machine: {names}. If it may be, use "
+        "`bs4-console provision terminate`."
+    )

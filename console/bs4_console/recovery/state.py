@@ -50,6 +50,8 @@ Phase = Literal[
     "finishing",
     "finished",
 ]
+#: What a controller decides about a rented machine: to recover the run on it, or to end it.
+Decision = Literal["recovery", "end"]
 #: The phases in which a recovery is under way.
 WORKING: tuple[Phase, ...] = ("renting", "setting-up", "restoring", "launching", "proving")
 
@@ -429,6 +431,22 @@ class Records:
         """
         return [str(row["version"]) for row in self._noted("lease")[-200:]]
 
+    def decide(self, what: Decision, label: str, plan: str = "") -> None:
+        """Append to this machine's journal that a controller here has decided `what` about the
+        machine that is rented under `label`. `plan` is the hash of the plan that a person has
+        confirmed for it, or "".
+        """
+        if not self.decided(what, label, plan):
+            self.note("decided", what=what, label=label, plan_hash=plan, place=self.place)
+
+    def decided(self, what: Decision, label: str, plan: str = "") -> bool:
+        """Return True if `decide` was called on this machine with the same arguments. What the
+        shared document says does not count: it lies where every pod with a key for the store can
+        write.
+        """
+        wanted = (what, label, plan, self.place)
+        return any(_decision(row) == wanted for row in self._noted("decided"))
+
     def last_step(self) -> int | None:
         """Return the newest training step of the run that a controller on this machine has seen, or
         None if it has seen none.
@@ -485,6 +503,11 @@ class Records:
             if (r.get("type"), r.get("event")) == wanted:
                 found.append(r)
         return found
+
+
+def _decision(record: JournalRecord) -> tuple[object, ...]:
+    """Return the arguments of the `decide` that has made the record, and the document's place."""
+    return tuple(record.get(name) for name in ("what", "label", "plan_hash", "place"))
 
 
 @dataclass

@@ -4,7 +4,6 @@ full.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shutil
 import time
@@ -27,6 +26,7 @@ from bs4_practice.scenario import (
     train_longer,
 )
 from bs4_practice.stage import Stage
+from bs4_practice.threads import to_its_end
 
 #: A checkpoint that weighs something beside a disk of a few megabytes.
 _HEAVY = {"env": {"BS4_MINIATURE_CHECKPOINT_BYTES": str(disks.MIB)}}
@@ -162,7 +162,7 @@ async def write_into_what_is_being_deleted(stage: Stage) -> None:
 
 
 async def _disk(stage: Stage, directory: Path, megabytes: int) -> Path:
-    return await asyncio.to_thread(disks.give_own_disk, stage, directory, megabytes)
+    return await to_its_end(disks.give_own_disk, stage, directory, megabytes)
 
 
 async def fill_orchestrators_disk(stage: Stage) -> None:
@@ -235,7 +235,7 @@ async def make_read_only(stage: Stage) -> None:
     disk read-only, as a kernel does after an error of the device.
     """
     directory = await _disk(stage, stage.pod.run_dir / "checkpoints", 24)
-    await asyncio.to_thread(disks.remount, directory, "ro")
+    await to_its_end(disks.remount, directory, "ro")
 
 
 async def make_writable(stage: Stage) -> None:
@@ -244,7 +244,7 @@ async def make_writable(stage: Stage) -> None:
     resumed. On a real pod there is no such way back: the pod is replaced, and the run is resumed
     elsewhere from its copy in the object store.
     """
-    await asyncio.to_thread(disks.remount, stage.pod.run_dir / "checkpoints", "rw")
+    await to_its_end(disks.remount, stage.pod.run_dir / "checkpoints", "rw")
     _set_torn_aside(stage.pod.run_dir / "checkpoints")
     await recover(stage)
 

@@ -4,7 +4,6 @@ refuses or takes for others, answers without a token, and steps beyond the plan.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import shutil
@@ -22,6 +21,7 @@ from bs4_practice.person import (
 )
 from bs4_practice.scenario import VERL, Scenario, nothing, start, train, train_longer
 from bs4_practice.stage import Stage
+from bs4_practice.threads import to_its_end
 
 
 async def kill_worker(stage: Stage) -> None:
@@ -67,7 +67,7 @@ async def train_with_a_small_ray_disk(stage: Stage) -> None:
     run, and wait until step 7 has finished. Raises StageError if that takes longer than two
     minutes.
     """
-    await asyncio.to_thread(disks.give_own_disk, stage, _rays(stage), 16)
+    await to_its_end(disks.give_own_disk, stage, _rays(stage), 16)
     await train(stage)
 
 
@@ -167,7 +167,7 @@ async def train_on_a_small_disk_without_rotation(stage: Stage) -> None:
     checkpoints from the config, launch the run, and wait until step 7 has finished. Raises
     StageError if that takes longer than two minutes.
     """
-    await asyncio.to_thread(disks.give_own_disk, stage, stage.pod.output_dir, 96)
+    await to_its_end(disks.give_own_disk, stage, stage.pod.output_dir, 96)
     replace_in_config(stage, "max_actor_ckpt_to_keep = 100\n", "")
     await train(stage)
 

@@ -13,6 +13,7 @@ import pytest
 from bs4_agent.actions import stops as module
 from bs4_common.errors import Busy
 from bs4_common.ids import ulid
+from bs4_common.streams.segments import parse
 from bs4_common.trainers.base import LaunchSpec
 from tests.agent.actions.stopping import RELAUNCHES, RUN, StoppingAgent
 from tests.agent.runs.practice import until
@@ -55,6 +56,39 @@ def test_after_the_stop_the_run_can_be_started_again(agent: StoppingAgent) -> No
     agent.waiting(again)
     assert agent.ended(agent.stop()).state == "done"
     assert agent.action(again).state == "interrupted"
+
+
+@pytest.mark.parametrize("kind", ["launch", "stop"])
+def test_who_has_just_read_of_the_end_of_a_stop_is_not_refused_because_of_it(
+    agent: StoppingAgent, kind: str
+) -> None:
+    """A console reads the record of the end a moment before the agent's own fold has it."""
+    agent.waiting(agent.launch())
+    stop = ulid()
+    refused: list[Busy] = []
+
+    def submit() -> None:
+        try:
+            agent.launch() if kind == "launch" else agent.stop()
+        except Busy as error:
+            refused.append(error)
+
+    console = threading.Thread(target=submit)
+
+    def read() -> None:
+        last = parse(agent.stream.last_line() or b"{}") or {}
+        if (last.get("action"), last.get("event")) == (stop, "done"):
+            agent.stream.on_append = None
+            console.start()
+            console.join(0.5)  # its answer comes at once if it does not wait for the fold
+
+    agent.stream.on_append = read
+    agent.actions.submit({"key": stop, "kind": "stop", "run": RUN}, "bob")
+    assert agent.ended(stop).state == "done"
+    console.join(60.0)
+    assert refused == []
+    if kind == "launch":
+        agent.ended(agent.stop())
 
 
 def test_a_second_stop_is_busy_and_names_the_first(tmp_path: Path, no_process_left: None) -> None:

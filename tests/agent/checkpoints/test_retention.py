@@ -18,8 +18,9 @@ from bs4_agent.checkpoints import removal, rotation
 from bs4_agent.checkpoints import retention as guard_module
 from bs4_agent.checkpoints.holds import hold
 from bs4_agent.checkpoints.rotation import MoveAside
+from bs4_agent.checkpoints.saved import state_of
 from bs4_common import ledger
-from bs4_common.checkpoints.sets import step_sets
+from bs4_common.checkpoints.sets import set_of, step_sets
 from bs4_common.errors import BadRequest, Refused, StepFailed
 from bs4_common.ids import ulid
 from bs4_common.journal import Journal
@@ -193,38 +194,74 @@ def test_what_must_be_in_the_store_first_stays_until_it_is(demo: Guarded) -> Non
     demo.order(last=2, synced=True)
     demo.look()
     assert steps_in(demo.out / "checkpoints") == [5, 10, 15, 20]
-    times = {one.step: one.t for one in step_sets(demo.runs.trainer(demo.run), demo.spec)}
     demo.book("sync", run="demo", event="ordered", to="b2://demo-bucket/runs")
-    for step, t in ((5, times[5]), (10, times[10] - 50), (15, times[15])):
-        demo.book(
-            "sync", run="demo", event="step-done", step=step, set_t=t, rate=1, pointed=True, held=""
-        )
+    uploaded(demo, 5, 15)
     demo.until(lambda: steps_in(demo.out / "checkpoints") == [10, 15, 20])
-    demo.book(
-        "sync",
-        run="demo",
-        event="step-done",
-        step=10,
-        set_t=times[10],
-        rate=1,
-        pointed=False,
-        held="",
-    )
+    uploaded(demo, 10)
     demo.book("sync", run="demo", event="listed", pointer=15, steps=[15], torn=[])
     demo.look()
     assert steps_in(demo.out / "checkpoints") == [10, 15, 20]
-    demo.book(
-        "sync",
-        run="demo",
-        event="step-done",
-        step=10,
-        set_t=times[10],
-        rate=1,
-        pointed=False,
-        held="",
-    )
+    uploaded(demo, 10)
     demo.until(lambda: steps_in(demo.out / "checkpoints") == [15, 20])
     assert demo.book.ledger.orders["demo"]["synced"] is True
+
+
+def uploaded(demo: Guarded, *steps: int, **fields: Any) -> None:
+    """Journal that these steps were verified in the store as they are now, or with other
+    `fields`.
+    """
+    trainer = demo.runs.trainer(demo.spec)
+    for step in steps:
+        one = set_of(step_sets(trainer, demo.spec), step)
+        assert one is not None
+        record = {
+            "step": step,
+            "set_t": one.t,
+            "set_state": state_of(trainer, demo.spec, one),
+            "rate": 1,
+            "pointed": True,
+            "held": "",
+        }
+        demo.book("sync", run="demo", event="step-done", **(record | fields))
+
+
+@pytest.mark.parametrize(
+    "later_s",
+    [
+        pytest.param(0.3, id="within a second of its save"),
+        pytest.param(70.0, id="later, in its place"),
+        pytest.param(-3600.0, id="after the clock was set back"),
+    ],
+)
+def test_what_was_written_anew_is_not_what_was_saved(demo: Guarded, later_s: float) -> None:
+    """The upload has verified step 5, and then one of its files was written again, of the same
+    size.
+    """
+    old(demo.spec, 5, 10, 15, 20)
+    demo.book("sync", run="demo", event="ordered", to="b2://demo-bucket/runs")
+    uploaded(demo, 5, 10)
+    shard = demo.out / "checkpoints/step_5/trainer/__0_0.distcp"
+    saved_t = shard.stat().st_mtime
+    shard.write_bytes(b"y" * shard.stat().st_size)
+    os.utime(shard, (saved_t + later_s, saved_t + later_s))
+    demo.order(last=2, synced=True)
+    demo.until(lambda: steps_in(demo.out / "checkpoints") == [5, 15, 20])
+    demo.look()
+    assert steps_in(demo.out / "checkpoints") == [5, 15, 20]
+    uploaded(demo, 5)
+    demo.until(lambda: steps_in(demo.out / "checkpoints") == [15, 20])
+
+
+def test_a_state_that_the_uploading_agent_did_not_record_is_not_known(demo: Guarded) -> None:
+    """Agents of the version before have recorded its time only."""
+    old(demo.spec, 5, 10, 15, 20)
+    demo.book("sync", run="demo", event="ordered", to="b2://demo-bucket/runs")
+    uploaded(demo, 5, set_state="")
+    uploaded(demo, 10)
+    demo.order(last=2, synced=True)
+    demo.until(lambda: steps_in(demo.out / "checkpoints") == [5, 15, 20])
+    demo.look()
+    assert steps_in(demo.out / "checkpoints") == [5, 15, 20]
 
 
 def test_a_process_that_reads_a_step_keeps_it(demo: Guarded) -> None:
@@ -654,16 +691,16 @@ def test_of_a_thousand_rotations_the_last_are_remembered(
         assert [key for key, action in told.actions.items() if action.kind == "rotate"] == ends[-2:]
 
 
-def test_a_checkpoint_tree_on_a_disk_of_its_own(demo: Guarded, other_disk: Path) -> None:
+def test_a_checkpoint_tree_under_a_mount_of_its_own(demo: Guarded, other_mount: Path) -> None:
     old(demo.spec, 5, 10, 15)
     (demo.out / "checkpoints").rename(demo.out / "aside")
-    moved = other_disk / "checkpoints"
+    moved = other_mount / "checkpoints"
     subprocess.run(["cp", "-a", str(demo.out / "aside"), str(moved)], check=True)
     (demo.out / "checkpoints").symlink_to(moved)
     demo.order(last=2)
     demo.look()
     assert steps_in(moved) == [10, 15]
-    assert not list(other_disk.rglob("*step_5*"))
+    assert not list(other_mount.rglob("*step_5*"))
     [end] = demo.rotations()
     assert end["result"]["steps"] == [5]
 

@@ -176,12 +176,12 @@ def test_a_rename_that_is_refused_leaves_no_directory_open(tmp_path: Path) -> No
     assert open_files(os.getpid()) <= before
 
 
-def test_another_filesystem_is_refused_and_not_copied(
-    pod: Pod, runs: Runs, out: Path, other_disk: Path
+def test_another_mount_is_refused_and_not_copied(
+    pod: Pod, runs: Runs, out: Path, other_mount: Path
 ) -> None:
     elsewhere = out / "checkpoints/step_80"
     elsewhere.mkdir()
-    subprocess.run(["mount", "--bind", str(other_disk), str(elsewhere)], check=True)
+    subprocess.run(["mount", "--bind", str(other_mount), str(elsewhere)], check=True)
     try:
         (elsewhere / "data").write_text("step 80")
         with pytest.raises(Refused, match="lies on another filesystem"):
@@ -191,14 +191,15 @@ def test_another_filesystem_is_refused_and_not_copied(
         subprocess.run(["umount", str(elsewhere)], check=True)
 
 
-def test_what_lies_on_a_disk_of_its_own_goes_to_a_trash_there(
-    runs: Runs, out: Path, other_disk: Path
+def test_what_lies_under_a_mount_of_its_own_goes_to_a_trash_there(
+    runs: Runs, out: Path, other_mount: Path
 ) -> None:
-    """A person has mounted a disk over the directory of the checkpoints. The move is a rename on
-    that disk, is put back by one, and is not moved once more out of the trash.
+    """A person has mounted a disk, or another directory of this one, over the directory of the
+    checkpoints. The move is a rename there, is put back by one, and is not moved once more out of
+    the trash.
     """
     checkpoints = out / "checkpoints"
-    subprocess.run(["mount", "--bind", str(other_disk), str(checkpoints)], check=True)
+    subprocess.run(["mount", "--bind", str(other_mount), str(checkpoints)], check=True)
     try:
         path = checkpoints / "step_80"
         path.mkdir()
@@ -216,20 +217,37 @@ def test_what_lies_on_a_disk_of_its_own_goes_to_a_trash_there(
 
 
 def test_no_trash_lies_where_a_trainer_empties_a_directory(
-    pod: Pod, runs: Runs, out: Path, other_disk: Path
+    pod: Pod, runs: Runs, out: Path, other_mount: Path
 ) -> None:
     layout = pod.trainer.layout(runs.get("alpha").spec)
-    rollouts = other_disk / "rollouts"
+    rollouts = other_mount / "rollouts"
     (rollouts / "step_80").mkdir(parents=True)
-    assert trash_for(rollouts / "step_80", layout, "alpha") == other_disk / ".bs4/alpha/trash"
-    wiped = dataclasses.replace(layout, wiped=(other_disk,))
+    assert trash_for(rollouts / "step_80", layout, "alpha") == other_mount / ".bs4/alpha/trash"
+    wiped = dataclasses.replace(layout, wiped=(other_mount,))
     with pytest.raises(Refused, match="lies on another filesystem"):
         trash_for(rollouts / "step_80", wiped, "alpha")
-    emptied = dataclasses.replace(layout, broadcasts=other_disk)
+    emptied = dataclasses.replace(layout, broadcasts=other_mount)
     with pytest.raises(Refused, match="lies on another filesystem"):
         trash_for(rollouts / "step_80", emptied, "alpha")
     soon_deleted = trash_for(rollouts / "step_80", emptied, "alpha", stays=False)
-    assert soon_deleted == other_disk / ".bs4/alpha/trash"
+    assert soon_deleted == other_mount / ".bs4/alpha/trash"
+
+
+def test_an_output_directory_that_is_mounted_keeps_its_trash_inside(
+    runs: Runs, out: Path, other_mount: Path
+) -> None:
+    """No rename leads to the directory beside it, though that may be on the same disk."""
+    subprocess.run(["mount", "--bind", str(other_mount), str(out)], check=True)
+    try:
+        checkpoints = out / "checkpoints"
+        (checkpoints / "step_80").mkdir(parents=True)
+        inode = checkpoints.stat().st_ino
+        target = trash(runs, "alpha", checkpoints, stamp_as=KEY, everything=True)
+        assert target == out / f".bs4/alpha/trash/{KEY}/checkpoints"
+        assert (target.stat().st_ino, checkpoints.exists()) == (inode, False)
+        assert restore(target) == checkpoints
+    finally:
+        subprocess.run(["umount", str(out)], check=True)
 
 
 def _tree(root: Path) -> list[str]:

@@ -181,6 +181,23 @@ def test_half_a_million_lines_a_second_on_one_core(repeats: Repeats | None) -> N
     assert min(rounds) < min(words)
 
 
+@pytest.mark.parametrize(
+    ("line", "json"),
+    [
+        (b'{"timestamp": "2026-11-20T21:37:07+00:00", "level": "INFO", "message": "x"}', True),
+        (b'[trainer0]:{"timestamp": "2026-11-20T21:37:07+00:00", "level": "INFO"}', True),
+        (b'21:36:59 INFO The server answered {"timestamp": 1, "level": "x"}', False),
+        (b'[trainer0]:21:36:59 INFO {"timestamp": 1}', False),
+    ],
+)
+def test_a_plain_line_that_quotes_one_of_json_makes_no_log_of_json(line: bytes, json: bool) -> None:
+    appended, put_before, extended = LogStore(), LogStore(), LogStore()
+    appended.append(b"21:36:58 INFO one\n" + line + b"\n" + line + b"\n")
+    put_before.prepend_rows([(0, 0, 0, b"one"), (0, 0, 4, line)])
+    extended.extend([(0, 0, 0, b"one"), (0, 0, 4, line)])
+    assert [appended.json, put_before.json, extended.json] == [json] * 3
+
+
 def test_what_a_launcher_repeats_is_shown_once() -> None:
     store = LogStore(repeats=Repeats())
     line = b"21:36:59 SUCCESS Step 3 | Time: 31.27s | Loss: 0.0012\n"

@@ -30,6 +30,7 @@ from bs4_agent.checkpoints.hashing import Hashes
 from bs4_agent.checkpoints.holds import hold
 from bs4_agent.checkpoints.remote.pace import Pace
 from bs4_agent.checkpoints.remote.push import Origin, Push, upload_others
+from bs4_agent.checkpoints.saved import state_of
 from bs4_agent.checkpoints.sync_set import LocalSet, local_set, wandb_ids
 from bs4_agent.paths import Home
 from bs4_agent.runs.records import spec_from_dict
@@ -181,7 +182,7 @@ def work(home: Home, job: UploadJob, opening: Future[Store], tell: WorkerOutput)
     source = _Source(home, job, trainer, spec, tell)
     for number, step in enumerate(job["steps"]):
         with ExitStack() as held:
-            one, local = source.take(held, step, newer=number == 0)
+            one, state, local = source.take(held, step, newer=number == 0)
             began = time.monotonic()
             point = number == 0 and bool(job["point"])
             try:
@@ -200,6 +201,7 @@ def work(home: Home, job: UploadJob, opening: Future[Store], tell: WorkerOutput)
             "step-done",
             step=one.step,
             set_t=one.t,
+            set_state=state,
             pointed=point and not pushed.held,
             held=pushed.held,
             files=pushed.files,
@@ -239,10 +241,12 @@ class _Source:
             bool(job["weights"]),
         )
 
-    def take(self, held: ExitStack, step: int, *, newer: bool) -> tuple[StepSet, LocalSet]:
-        """Return `step` and its files, held until `held` ends. If `newer` is True and the step was
-        removed before its turn came, return the newest complete step: a run may save faster than a
-        process starts. Raises StepFailed or Refused if it cannot be uploaded.
+    def take(self, held: ExitStack, step: int, *, newer: bool) -> tuple[StepSet, str, LocalSet]:
+        """Return `step`, its state, and its files, held until `held` ends. The state is read before
+        the files are listed and hashed: what is written from then on is another state. If `newer`
+        is True and the step was removed before its turn came, return the newest complete step: a
+        run may save faster than a process starts. Raises StepFailed or Refused if it cannot be
+        uploaded.
         """
         while True:
             one, why = None, "it is being removed"
@@ -251,7 +255,8 @@ class _Source:
                 one = set_of(step_sets(self._trainer, self._spec), step)
                 why = "gone" if one is None else verify(one)
             if one is not None and not why:
-                return one, self._local(one)
+                state = state_of(self._trainer, self._spec, one)
+                return one, state, self._local(one)
             held.close()
             newest = next(iter(complete_sets(step_sets(self._trainer, self._spec))), None)
             if not newer or newest is None or newest.step <= step:

@@ -15,7 +15,7 @@ from bs4_agent.tree.changes import rename
 from bs4_common.checkpoints.inventory import nearest, texts
 from bs4_common.checkpoints.remote.source import RemoteSet
 from bs4_common.checkpoints.sets import StepSet, set_of, step_sets, verify
-from bs4_common.descriptors import open_directory, real
+from bs4_common.descriptors import Border, open_directory, real
 from bs4_common.errors import PlanChanged, Refused
 from bs4_common.trainers.base import LaunchSpec, Trainer
 
@@ -75,8 +75,9 @@ class Placement:
 
 def placement(trainer: Trainer, spec: LaunchSpec, found: RemoteSet) -> Placement:
     """Return where every file of the stored step `found` goes on this pod. Raises Refused if the
-    trainer has no place for a part of the step, or if that place is on another file system than the
-    staging directory, or belongs to another user or is writable by another user.
+    trainer has no place for a part of the step, or if that place is on another file system or
+    under another mount than the staging directory, or belongs to another user or is writable by
+    another user.
     """
     base, name = storage(spec.output_dir, spec.run), f"step_{found.step}"
     staging, beside = base / "restore" / f"{name}-{found.identity[:12]}", base / "restored" / name
@@ -239,10 +240,10 @@ def _refuse_unusable(root: Path, base: Path) -> None:
     """Raise Refused if one rename cannot move a file from `base` to `root`, or if `root` is in
     other people's hands.
     """
-    if nearest(root).stat().st_dev != nearest(base).stat().st_dev:
+    if Border.at(nearest(root).resolve()) != Border.at(nearest(base).resolve()):
         raise Refused(
-            f"{root} is on another filesystem than {base}, so nothing can be put there in "
-            "one rename; give another --output-dir."
+            f"{root} is on another filesystem than {base}, or under another mount, so nothing can "
+            "be put there in one rename; give another --output-dir."
         )
     if root.is_dir():
         with open_directory(root.resolve(), ours=root.resolve()):

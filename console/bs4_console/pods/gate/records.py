@@ -245,6 +245,7 @@ _SYNC = Shape(
         "total": number,
         "rate": number,
         "set_t": wall,
+        "set_state": text,
         "held": text,
         "detail": text,
         "error": text,

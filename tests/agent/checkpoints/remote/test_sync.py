@@ -10,6 +10,7 @@ import os
 import signal
 import threading
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -297,7 +298,11 @@ def test_an_order_that_makes_no_sense_is_refused(agent: Agent, body: dict[str, A
 
 
 def _set(step: int, t: float = 1.0) -> Any:
-    return SimpleNamespace(step=step, t=t)
+    return SimpleNamespace(step=step, t=t, state="one")
+
+
+def _saved(done: dict[int, str]) -> Callable[[Any], bool]:
+    return lambda one: done.get(one.step) == one.state
 
 
 @pytest.mark.parametrize(
@@ -305,20 +310,24 @@ def _set(step: int, t: float = 1.0) -> Any:
     [
         ([], {}, {}, True, []),
         ([10, 5], {}, {}, True, [10]),
-        ([10, 5], {5: 1.0}, {}, True, [10]),
-        ([10, 5], {10: 1.0}, {}, True, []),
-        ([10, 5], {5: 1.0}, {"every": 10}, True, []),
-        ([15, 10, 5], {5: 1.0}, {"every": 10}, True, [15]),
-        ([10, 5], {5: 1.0}, {"every": 10}, False, [10]),
+        ([10, 5], {5: "one"}, {}, True, [10]),
+        ([10, 5], {10: "one"}, {}, True, []),
+        ([10, 5], {5: "one"}, {"every": 10}, True, []),
+        ([15, 10, 5], {5: "one"}, {"every": 10}, True, [15]),
+        ([10, 5], {5: "one"}, {"every": 10}, False, [10]),
         ([60, 55, 50], {}, {"milestones": 50}, True, [60]),
-        ([60, 55, 50], {60: 1.0}, {"milestones": 50}, True, [50]),
-        ([60, 55, 50], {60: 1.0, 50: 1.0}, {"milestones": 50}, True, []),
-        ([50, 45], {45: 1.0}, {"milestones": 50, "every": 20}, True, [50]),
-        ([5], {40: 1.0}, {}, True, [5]),
+        ([60, 55, 50], {60: "one"}, {"milestones": 50}, True, [50]),
+        ([60, 55, 50], {60: "one", 50: "one"}, {"milestones": 50}, True, []),
+        ([50, 45], {45: "one"}, {"milestones": 50, "every": 20}, True, [50]),
+        ([5], {40: "one"}, {}, True, [5]),
+        ([15, 10, 5], {15: "one", 10: "another", 5: "one"}, {}, True, [10]),
+        ([15, 10, 5], {15: "another", 10: "another"}, {}, True, [15]),
+        ([15, 10, 5], {15: "one", 10: "one", 5: ""}, {}, True, [5]),
+        ([15, 10, 5], {15: "one", 5: "one"}, {}, True, []),
     ],
 )
 def test_what_is_uploaded_next(
-    whole: list[int], done: dict[int, float], order: dict[str, Any], live: bool, steps: list[int]
+    whole: list[int], done: dict[int, str], order: dict[str, Any], live: bool, steps: list[int]
 ) -> None:
     sets = [_set(step) for step in whole]
     chosen = wanted(
@@ -326,16 +335,24 @@ def test_what_is_uploaded_next(
         present(sets, None),
         SyncOrder(to="b2://demo-bucket", **order),
         SyncView(done=done),
+        _saved(done),
         live=live,
     )
     assert [one.step for one in chosen] == steps
 
 
-def test_a_step_that_was_written_anew_is_uploaded_anew() -> None:
-    again = _set(10, t=50.0)
-    assert wanted(
-        [again], again, SyncOrder(to="b2://demo-bucket"), SyncView(done={10: 20.0}), live=True
-    ) == [again]
+def test_a_step_that_was_written_anew_within_a_second_is_uploaded_anew(agent: Agent) -> None:
+    agent.bench.save(5)  # the pointer can leave step 10 for this one
+    agent.order()
+    agent.until(lambda: 5 in agent.view.done)
+    agent.bench.save(10)
+    agent.until(lambda: 10 in agent.view.done and agent.view.last["event"] == "finished")
+    first = agent.view.done[10]
+    shard = next(iter(agent.bench.spec.output_dir.rglob("step_10/trainer/*.distcp")))
+    saved_t = shard.stat().st_mtime
+    shard.write_bytes(b"y" * shard.stat().st_size)
+    os.utime(shard, (saved_t + 0.1, saved_t + 0.1))
+    agent.until(lambda: agent.view.done[10] != first)
 
 
 def test_a_run_that_was_set_back_by_hand_is_in_the_store_at_its_next_save(agent: Agent) -> None:

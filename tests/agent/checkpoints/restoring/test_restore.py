@@ -23,7 +23,7 @@ from bs4_agent.setup import credentials
 from bs4_common.checkpoints.remote.b2 import B2Store
 from bs4_common.checkpoints.remote.manifest import Manifest
 from bs4_common.checkpoints.remote.source import find
-from bs4_common.errors import AgentError, BadRequest
+from bs4_common.errors import AgentError, BadRequest, Refused
 from bs4_common.identity import Identity
 from bs4_common.trainers import registry
 from bs4_common.trainers.base import LaunchSpec
@@ -303,6 +303,30 @@ def test_a_full_disk_is_said_before_anything_is_fetched(pod: NewPod) -> None:
 
 @pytest.mark.parametrize("pod", ["prime-rl"], indirect=True)
 def test_the_trainers_own_part_is_put_last(pod: NewPod) -> None:
+    spec, where = placed(pod)
+    assert (
+        where.directories[-1].final.parent
+        == registry.get(spec.trainer).layout(spec).trainer_checkpoints
+    )
+
+
+@pytest.mark.parametrize("pod", ["prime-rl"], indirect=True)
+def test_a_place_that_no_rename_reaches_is_said_when_the_plan_is_made(
+    pod: NewPod, other_mount: Path
+) -> None:
+    spec, _ = placed(pod)
+    checkpoints = registry.get(spec.trainer).layout(spec).trainer_checkpoints
+    checkpoints.mkdir(parents=True)
+    subprocess.run(["mount", "--bind", str(other_mount), str(checkpoints)], check=True)
+    try:
+        with pytest.raises(Refused, match=f"{checkpoints} is on another filesystem than"):
+            placed(pod)
+    finally:
+        subprocess.run(["umount", str(checkpoints)], check=True)
+
+
+def placed(pod: NewPod) -> tuple[LaunchSpec, place.Placement]:
+    """Return the run that a restore to this pod would resume, and where each file would go."""
     asked = RestoreRequest.read(
         pod.body()["restore"] | {"trainer": pod.lost.trainer, "config": str(pod.lost.config_path)}
     )
@@ -315,11 +339,7 @@ def test_the_trainers_own_part_is_put_last(pod: NewPod) -> None:
     )
     found = find(pod.store, asked.source, asked.run).chosen
     assert found is not None
-    where = place.placement(registry.get(spec.trainer), spec, found)
-    assert (
-        where.directories[-1].final.parent
-        == registry.get(spec.trainer).layout(spec).trainer_checkpoints
-    )
+    return spec, place.placement(registry.get(spec.trainer), spec, found)
 
 
 @pytest.mark.parametrize("pod", ["prime-rl-2026-01"], indirect=True)
