@@ -15,6 +15,7 @@ from typing import Any, Literal, TypedDict
 from bs4_common.foreign_json import loads
 from bs4_console.assets import find
 from bs4_console.errors import UsageError
+from bs4_console.suggest import nearest
 
 Level = Literal["error", "warning", "info"]
 Kind = Literal["text", "vision", "closed"]
@@ -178,6 +179,23 @@ def get(name: str) -> Model | None:
     return None
 
 
+def to_do_about(name: str) -> str:
+    """Return what a person can do about a model `name` that configs/models.toml does not list: the
+    model that was meant perhaps, and the command that asks the hub. Raises ConsoleError if a file
+    of this console's own installation is missing.
+    """
+    known: dict[str, str] = {}
+    for model in registry().values():
+        for word in (model.name.lower(), model.hub.lower()):
+            known[word] = model.name
+            known[word.rpartition("/")[2]] = model.name
+    ask = f"Ask the hub: `bs4-console models verify {name} --hub`."
+    near = nearest(name.lower().rpartition("/")[2], list(known))
+    if near:
+        return f"Did you mean {known[near[0]]}? {ask}"
+    return ask
+
+
 def verify(name: str, trainer: str) -> list[Remark]:
     """Return remarks on training the model `name` with `trainer`: what configs/models.toml says in
     favour of it and against it. No network is used. Raises UsageError if `name` is not a valid
@@ -194,7 +212,7 @@ def verify(name: str, trainer: str) -> list[Remark]:
                 "known",
                 "warning",
                 f"{name} is not in the registry.",
-                f"Ask the hub: `bs4-console models verify {name} --hub`.",
+                to_do_about(name),
             )
         ]
     other = "Choose another: `bs4-console models list --trainable`."

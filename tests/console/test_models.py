@@ -109,6 +109,13 @@ def test_what_is_blocked_here_is_known_bad_to_lint() -> None:
     assert known_bad("Qwen/Qwen2.5-7B-Instruct", "prime-rl") is None
 
 
+def test_a_model_that_is_not_listed_has_the_one_that_was_meant() -> None:
+    (remark,) = models.verify("qwen3-8b", "verl")
+    assert remark.fix.startswith("Did you mean Qwen/Qwen3-8B? Ask the hub: ")
+    (remark,) = models.verify("nobody/zzzz", "verl")
+    assert remark.fix.startswith("Ask the hub: ")
+
+
 def test_a_model_is_found_by_either_name_in_any_case() -> None:
     assert (
         models.get("QWEN/qwen3-vl-8B-instruct")

@@ -461,7 +461,10 @@ def _diff(options: argparse.Namespace) -> int:
 def _named(text: str, output: Path) -> str:
     """Return a new config in which the command of its first comment names the file `output`."""
     return re.sub(
-        r"(?m)^(#\s+uv run \S+ @ )\S+\.toml", lambda found: f"{found[1]}{output}", text, count=1
+        r"(?m)^(#\s+(?:\w+=\S+ )?uv run \S+ @ )\S+\.toml",
+        lambda found: f"{found[1]}{output}",
+        text,
+        count=1,
     )
 
 

@@ -45,9 +45,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
 
 
+#: What the names of files with data end in. A data set of the hub has none of these endings.
+_FILES = (".jsonl", ".json", ".csv", ".parquet")
+
+
 def wanted(options: argparse.Namespace) -> list[Wanted]:
     """Return the data sets that the options of `envs splits` name: files and hub ids, environments,
-    and those of a config file. Raises UsageError if they name none, or if an option is not valid.
+    and those of a config file. Raises UsageError if they name none, if a file is not on this
+    machine, or if an option is not valid.
     """
     try:
         arguments = json.loads(options.args)
@@ -68,6 +73,11 @@ def wanted(options: argparse.Namespace) -> list[Wanted]:
         found += splits.of_config(View(generation="", document=config, data=config.data))
     if not found:
         raise UsageError("No data set is named.", "Give a PLACE, --env ID, or --config FILE.")
+    for place in options.places:
+        if options.pod is None and Path(place).suffix in _FILES and not Path(place).exists():
+            raise UsageError(
+                f"There is no file {place}.", "Give its path, or --pod if it is there."
+            )
     return found
 
 

@@ -229,7 +229,8 @@ def _tool(options: argparse.Namespace) -> list[str]:
 
 def _here(options: argparse.Namespace, words: list[str]) -> int:
     """Run the tool on this machine, on this terminal."""
-    command = tools.here(words, Path(options.project or ".").expanduser())
+    project = Path(options.project or ".").expanduser()
+    command = tools.here(words, project, only_shown=options.dry_run)
     if options.dry_run and options.verb == "push":
         return _show_push(command, options)
     if options.dry_run:

@@ -223,7 +223,11 @@ def _fit(options: argparse.Namespace, looked: guide.Looked) -> bool:
             print(f"  {check.state} {check.id}: {guide.sentence(check)}")
     if looked.blocking and options.plan != "":
         more = len(looked.blocking) - 1
-        others = f" And {more} more checks forbid it." if more else ""
+        others = ""
+        if more == 1:
+            others = " And one more check forbids it."
+        elif more:
+            others = f" And {more} more checks forbid it."
         complain(f"Nothing was started: {guide.sentence(looked.blocking[0])}{others}")
     return not looked.blocking
 

@@ -72,16 +72,17 @@ async def run(options: argparse.Namespace) -> int:
     """Connect to the pod, print the log that the options name, and return 0. Raises a LinkError if
     the pod cannot be reached. Raises UsageError if there is no such log.
     """
-    pod = _pod(options.pod)
+    pod = _pod(options.pod, options.run_name)
     options.pod = pod.name
     async with linked(pod) as live:
         await _print(live, await _stream(live, options), options)
     return 0
 
 
-def _pod(name: str | None) -> Pod:
+def _pod(name: str | None, run: str | None) -> Pod:
     """Return the pod with this name, or without a name the only one that there is. Raises
-    UsageError if the inventory has no such pod, or several.
+    UsageError if the inventory has no such pod, or several; `run` stands in what is then to be
+    typed.
     """
     inventory = Inventory()
     if name is not None:
@@ -94,7 +95,7 @@ def _pod(name: str | None) -> Pod:
     names = ", ".join(pod.name for pod in known)
     raise UsageError(
         f"There are {len(known)} pods ({names}), and no --pod says which.",
-        f"For example: bs4-console logs --pod {known[0].name}",
+        f"Give it: bs4-console logs {run or ''} --pod NAME".replace("  ", " "),
     )
 
 

@@ -104,7 +104,11 @@ _OTHER_WORDS = {
     "doctor": "diagnose",
     "ckpt": "checkpoints",
     "fix": "playbook",
+    "datasets": "envs splits",
+    "diff": "runs compare",
 }
+#: The same for verbs, whatever their command is.
+_OTHER_VERBS = {"check": "lint", "diff": "compare", "remove": "terminate", "rm": "remove"}
 
 
 def _unknown_word(message: str, program: str) -> str:
@@ -122,11 +126,12 @@ def _unknown_word(message: str, program: str) -> str:
     noun, word, listed = found.groups()
     known = re.findall(r"[\w-]+", listed)
     near = get_close_matches(word, known, n=3)
-    if noun == "COMMAND" and word in _OTHER_WORDS:
-        near = [_OTHER_WORDS[word], *near]
+    meant = _OTHER_WORDS.get(word) if noun == "COMMAND" else _OTHER_VERBS.get(word)
+    if meant in known or " " in (meant or ""):
+        near = [str(meant), *near]
     what = f"{program} has no {noun.lower()} {word!r}."
-    meant = f" Close to it: {', '.join(dict.fromkeys(near))}." if near else ""
-    return f"{what}{meant} `{program} --help` names all."
+    close = f" Close to it: {', '.join(dict.fromkeys(near))}." if near else ""
+    return f"{what}{close} `{program} --help` names all."
 
 
 def _said_instead(message: str, instead: Mapping[str, str]) -> str:
@@ -236,10 +241,10 @@ def _guarded(arguments: list[str], name: str) -> int:
         return 0
     except OSError as error:
         what = error.filename or "A file or socket of this machine"
-        complain(
-            f"{what} cannot be used: {error.strerror or error}. Check its permissions and "
-            "the free space there."
-        )
+        to_do = "Check its permissions and the free space there."
+        if isinstance(error, IsADirectoryError):
+            to_do = "Name a file in it."
+        complain(f"{what} cannot be used: {error.strerror or error}. {to_do}")
         return UNREACHABLE
     except Exception:  # noqa: BLE001
         # The last line of defence: unknown is 3, while Python's own 1 would mean a finding.

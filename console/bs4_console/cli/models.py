@@ -111,7 +111,7 @@ def _show(options: argparse.Namespace) -> int:
     if model is None:
         raise UsageError(
             f"{options.model} is not in the registry.",
-            f"Ask the hub: `bs4-console models verify {options.model} --hub`.",
+            models.to_do_about(options.model),
         )
     if options.json:
         emit("model", model=model)

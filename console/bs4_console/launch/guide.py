@@ -431,7 +431,11 @@ def verdict(action: ActionView, state: PodState) -> list[str]:
     run, pod = action.run, state.name
     known = state.runs.get(run)
     # verl prints everything through its driver, so the launcher's log is its trainer's log.
-    source = registry.of("" if known is None else known.view.trainer).launcher_log
+    source: str = registry.of("" if known is None else known.view.trainer).launcher_log
+    logs = [name.rpartition("/")[2] for name in state.streams if name.startswith(f"log/{run}/")]
+    if len(logs) == 1:
+        # An evaluation and an inference server have one log, with a name of its own.
+        (source,) = logs
     if action.state == "done" and "step" in action.result:
         return [
             f"{run} trains: step {action.result['step']} is done.",

@@ -139,7 +139,7 @@ def read(path: Path | None = None) -> dict[str, RunConfig]:
     except FileNotFoundError:
         raise UsageError(
             f"{path} is not there.",
-            "Write it as docs/recover.md shows: one [runs.NAME] for each run.",
+            "Write it as `bs4-console docs recover` shows: one [runs.NAME] for each run.",
         ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} is not valid TOML: {error}.", "Correct that line.") from error

@@ -56,21 +56,22 @@ class Command:
         return ("sh", "-c", _ON_POD, "sh", self.directory, self.tool, *self.argv)
 
 
-def here(words: Sequence[str], project: Path) -> Command:
+def here(words: Sequence[str], project: Path, *, only_shown: bool = False) -> Command:
     """Return the command `words`, to be run in the directory `project` of this machine. If the
     directory has a pyproject.toml, `uv run` is put before the words, except before `docker`.
-    Raises NotApplicableError if the tool (the first word), or uv, is not installed.
+    Raises NotApplicableError if the tool (the first word), or uv, is not installed, unless the
+    command is `only_shown` and not run.
     """
     tool = words[0]
     is_project = tool != "docker" and (project / "pyproject.toml").is_file()
     places = os.environ.get("PATH", os.defpath)
     if is_project:
         places = f"{project.resolve() / '.venv' / 'bin'}{os.pathsep}{places}"
-    if shutil.which(tool, path=places) is None:
+    if not only_shown and shutil.which(tool, path=places) is None:
         raise absent(tool, "this machine")
     if not is_project:
         return Command(tool, tuple(words), str(project))
-    if shutil.which("uv") is None:
+    if not only_shown and shutil.which("uv") is None:
         raise NotApplicableError(
             f"{project} is a project of uv, and uv is not installed on this machine.",
             "Install uv, or name a directory without a pyproject.toml with --project.",

@@ -12,7 +12,6 @@ from bs4_console.errors import DeployFailed, LinkError, NoSpace, Unreachable
 from bs4_console.pods.inventory import Pod
 from bs4_console.pods.port import Completed, Duplex
 from bs4_console.transport import deploy as deployment
-from bs4_console.transport import deploy_b2
 from bs4_console.transport.bundle import Bundle
 from bs4_console.transport.bundle import shipped as shipped_bundle
 from bs4_console.transport.remote import Ending
@@ -80,6 +79,8 @@ class LocalTransport:
         this machine. Nothing is installed if it is there already. `progress` is called with short
         phrases for a person. Raises a LinkError, such as NoSpace or NoAgent, if that fails.
         """
+        from bs4_console.transport import deploy_b2  # only a sync or a restore needs it
+
         await deploy_b2.bring(self, progress)
 
     async def close(self) -> None:

@@ -16,7 +16,7 @@ from bs4_console.errors import ChannelLost, DeployFailed, LinkError, NoSpace, Un
 from bs4_console.pods.inventory import Pod
 from bs4_console.pods.port import Completed, Duplex
 from bs4_console.transport import deploy as deployment
-from bs4_console.transport import deploy_b2, faults, login, looking
+from bs4_console.transport import faults, login, looking
 from bs4_console.transport.asyncssh_import import asyncssh
 from bs4_console.transport.bundle import Bundle
 from bs4_console.transport.bundle import shipped as shipped_bundle
@@ -128,6 +128,8 @@ class SshTransport:
         the pod. Nothing is installed if it is there already. `progress` is called with short
         phrases for a person. Raises a LinkError, such as NoSpace or NoAgent, if that fails.
         """
+        from bs4_console.transport import deploy_b2  # only a sync or a restore needs it
+
         await deploy_b2.bring(self, progress)
 
     async def close(self) -> None:

@@ -415,7 +415,9 @@ class ConsoleApp(Navigation, inherit_bindings=False):
         The command is not run inside this call but a moment later. A word for what is done in a
         shell, such as `report`, copies the command line for that and shows it in a message.
         """
-        if not text.strip():
+        # A colon more than the one that has opened the prompt is a slip of the finger.
+        text = text.lstrip(": ")
+        if not text:
             return ""
         command, args = commands.parse(text)
         if command is None:

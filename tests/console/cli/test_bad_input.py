@@ -173,6 +173,12 @@ def test_an_unknown_command_and_a_data_directory_that_is_a_file(
     assert "Close to it: launch." in refused(console, "resume", code=2)
     assert "runs has no verb 'lst'. Close to it: list." in refused(console, "runs", "lst", code=2)
     assert "has no command 'qqqq'. `bs4-console --help`" in refused(console, "qqqq", code=2)
+    assert "Close to it: envs splits." in refused(console, "datasets", code=2)
+    assert "Close to it: lint." in refused(console, "config", "check", code=2)
+    assert "Close to it: compare." in refused(console, "runs", "diff", code=2)
+    assert f"{tmp_path} cannot be used: Is a directory. Name a file in it." in refused(
+        console, "runs", "bench", str(tmp_path), f"100={tmp_path}", code=3
+    )
     (tmp_path / "data").write_text("")
     console.extra["BS4_DATA_DIR"] = str(tmp_path / "data")
     console.config.mkdir()

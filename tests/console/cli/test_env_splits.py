@@ -147,6 +147,11 @@ def test_a_directory_and_what_the_hub_says(work: Path, capsys: pytest.CaptureFix
     assert [o["rows"] for o in answer["overlaps"]] == [0], "the hub's rows are not here"
 
 
+def test_a_file_that_is_not_there_is_named(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["envs", "splits", "nowhere.jsonl"]) == 2
+    assert "There is no file nowhere.jsonl." in capsys.readouterr().err
+
+
 def test_what_cannot_be_read_is_unknown(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (work / "bad.jsonl").write_text("{")
     answer = told(capsys, "bad.jsonl", code=3)

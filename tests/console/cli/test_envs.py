@@ -95,6 +95,18 @@ def test_what_a_push_would_bring_to_the_hub(seen: Path, capsys: pytest.CaptureFi
     assert main(["envs", "push", "--dry-run", "--path"]) == 2
 
 
+def test_what_is_only_shown_needs_no_tool(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    environment(Path("environments/soup"))
+    assert main(["envs", "push", "--dry-run", "soup"]) == 0
+    assert "$ prime env push soup" in capsys.readouterr().out
+    assert main(["envs", "push", "soup"]) == 2
+    assert "prime is not installed on this machine." in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("name", "text", "problem"),
     [

@@ -862,7 +862,7 @@ async def test_a_complaint_goes_when_the_name_is_typed_again() -> None:
 async def test_a_command_with_a_typing_error_names_what_is_close() -> None:
     app = console(fixtures.healthy())
     async with app.run_test(size=(120, 40)) as pilot:
-        await drive(pilot, [], (":checkponts",))
+        await drive(pilot, [], ("::checkponts",))
         assert "There is no command 'checkponts'; close to it: :checkpoints" in page(app)
 
 

@@ -310,8 +310,8 @@ def _run(argv: Sequence[str], order: WorkerOrder, owner: int, which: str) -> Non
         if code == -9:
             how += " (the host's memory may have been too small)"
         raise StepFailed(
-            f"`{shlex.join(argv)[:200]}` {how}; its last words stand above, in `pods "
-            "setup POD --log`."
+            f"`{shlex.join(argv)[:200]}` {how}; `bs4-console pods setup POD "
+            "--log` prints its last words."
         )
 
 
