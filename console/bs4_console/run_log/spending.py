@@ -80,6 +80,22 @@ def _moved(stays: list[tuple[Stay, float | None]]) -> list[Stay]:
     return found
 
 
+def filled(stays: Iterable[Stay], written: Mapping[str, float]) -> list[Stay]:
+    """Return the stays, with the price that a document gives for a run if the price of none of the
+    run's stays is known. `written` maps the names of runs to such prices, in US dollars an hour. A
+    document has one price for each run, so of a run on several pods it is not known whose it is.
+    """
+    found = list(stays)
+    priced = {stay.run for stay in found if stay.price is not None}
+    filled = []
+    for stay in found:
+        price = stay.price
+        if stay.run not in priced:
+            price = written.get(stay.run)
+        filled.append(replace(stay, price=price))
+    return filled
+
+
 def since(stays: Iterable[Stay], t: float) -> list[Stay]:
     """Return the parts of `stays` (a stay is the time that a run was on one pod) that lie after the
     Unix time `t` in seconds. A stay that ended before `t` is left out.

@@ -1,0 +1,66 @@
+"""What runs have cost, from pods that this machine has read before."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.console.cli.planted import plant
+from tests.console.cli.test_run_log import Console
+
+HOUR_S = 3600.0
+
+
+@pytest.fixture
+def console(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Console:
+    for name in ("CONFIG", "DATA", "STATE"):
+        monkeypatch.setenv(f"BS4_{name}_DIR", str(tmp_path / name.lower()))
+    return Console(tmp_path, capsys)
+
+
+def pod(console: Console, name: str) -> Path:
+    return console.root / "data" / "pods" / name
+
+
+def costs(console: Console) -> dict[str, float | None]:
+    """Return {pod: what demo cost there}, in whole dollars."""
+    found = {}
+    for stay in console.json("runs", "cost")["stays"]:
+        found[stay["pod"]] = None if stay["cost"] is None else round(stay["cost"])
+    return found
+
+
+def test_a_price_of_a_document_replaces_none_that_was_recorded(console: Console) -> None:
+    now = time.time()
+    plant(pod(console, "cheap"), now - 20 * HOUR_S, 10, 1.0)
+    plant(pod(console, "dear"), now - 9 * HOUR_S, 2, 20.0, home="01ZZZZZZZZZZZZZZZZZZZZZZZZ")
+    assert costs(console) == {"cheap": 10, "dear": 40}
+    before = console.json("runs", "eta", "demo", "--max-steps", "1000")
+    document = console.root / "x.md"
+    console("runs", "export", str(document))
+    assert "**Price**: $20/hr" in document.read_text()
+    document.write_text(document.read_text().replace("$20/hr", "$7/hr"))
+    console("runs", "import", str(document))
+    assert costs(console) == {"cheap": 10, "dear": 40}
+    assert console.json("runs", "show", "demo")["run"]["price"] == 20.0
+    assert console.json("runs", "eta", "demo", "--max-steps", "1000") == before
+    console("runs", "note", "demo", "it was 2", "--price", "2")
+    assert costs(console) == {"cheap": 20, "dear": 4}, "a person's price counts"
+    assert console.json("runs", "show", "demo")["run"]["price"] == 2.0
+
+
+def test_a_price_of_a_document_fills_a_gap_only(console: Console) -> None:
+    now = time.time()
+    (console.root / "x.md").write_text("### Run: demo (2026-01-04) - DONE\n- **Price**: $3/hr\n")
+    console("runs", "import", str(console.root / "x.md"))
+    plant(pod(console, "one"), now - 20 * HOUR_S, 10, None)
+    assert costs(console) == {"one": 30}
+    plant(pod(console, "two"), now - 9 * HOUR_S, 2, 20.0, home="01ZZZZZZZZZZZZZZZZZZZZZZZZ")
+    assert costs(console) == {"one": None, "two": 40}, "nobody knows that it is the price of one"
+    (console.root / "data" / "runlog.json").unlink()
+    console("runs", "note", "demo", "it was 2", "--price", "2")
+    assert "**Price**: $2/hr" in console.json("runs", "export")["markdown"]
