@@ -49,7 +49,7 @@ def _stays(now: float) -> list[Stay]:
     """Return the time of every run on every pod that this machine has read, oldest first."""
     log = RunLog()
     present = {pod.name for pod in pods(None)}
-    found = spending.stays(record_fold.mirrored(), present, log.noted_prices(), now)
+    found = spending.stays(record_fold.mirrored(present), present, log.noted_prices(), now)
     written = {name: run.price for name, run in log.records().items() if run.price is not None}
     return spending.filled(found, written)
 

@@ -28,7 +28,7 @@ def own_records() -> dict[str, RunRecord]:
     and its records are put together to one.
     """
     found: dict[str, list[RunRecord]] = {}
-    for pod in record_fold.mirrored():
+    for pod in record_fold.mirrored({pod.name for pod in pods(None)}):
         for state in pod.runs.values():
             found.setdefault(state.name, []).append(record_fold.fold(pod, state))
     return {name: record_fold.continued(records) for name, records in found.items()}

@@ -27,7 +27,7 @@ from bs4_console.errors import RemoteError
 from bs4_console.locations import data_dir
 from bs4_console.pods.gate.plans import Launched
 from bs4_console.pods.session import PodSession
-from bs4_console.run_log.record_fold import launches
+from bs4_console.run_log.record_fold import launches, other_names
 from bs4_console.secret import redacted
 
 _DIGEST = re.compile(r"[0-9a-f]{16}")
@@ -44,19 +44,28 @@ class ConfigTexts:
     """
 
     def __init__(self, pod: str, directory: Path | None = None) -> None:
+        self._pod = pod
         self._all = directory or data_dir() / "runlog" / "configs"
         self.directory = self._all / pod
 
     def text(self, digest: str) -> str | None:
         """Return the text of the config whose values have the digest `digest`. Return None if no
-        such text is kept for this pod, nor among those that an earlier version of this program kept
-        for all pods together. Raises OSError if it cannot be read.
+        such text is kept for this pod, also under another name of the same machine, nor among those
+        that an earlier version of this program kept for all pods together. Raises OSError if it
+        cannot be read.
         """
-        for directory in (self.directory, self._all):
+        for directory in self._places():
             path = _path(directory, digest)
             if path is not None and path.is_file():
                 return path.read_text(encoding="utf-8")
         return None
+
+    def _places(self) -> Iterator[Path]:
+        """Yield the directories in which a text of this pod may lie."""
+        yield self.directory
+        for name in other_names(self._pod):
+            yield self._all / name
+        yield self._all
 
     def holds(self, digest: str) -> bool:
         """Return True if the text of the config with this digest is kept for this pod."""

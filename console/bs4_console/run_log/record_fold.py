@@ -6,16 +6,17 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from operator import attrgetter
+from pathlib import Path
 
 from bs4_common.ledger import TrackedRow
 from bs4_console.errors import RefusedError
 from bs4_console.locations import data_dir
 from bs4_console.pods.gate.plans import Launched, launched
-from bs4_console.pods.mirror import Mirror, homes
+from bs4_console.pods.mirror import Mirror, continues, homes
 from bs4_console.pods.port import Transport
 from bs4_console.pods.session import PodSession
 from bs4_console.pods.state import ActionView, IncidentView, PodState, RunState
@@ -29,23 +30,72 @@ _WANDB = "https://wandb.ai"
 _NAME = re.compile(r"[\w.-]{1,128}")
 
 
-def mirrored() -> Iterator[PodState]:
+@dataclass(frozen=True, kw_only=True)
+class _Saved:
+    """What is saved of the agent's home `home` under one pod's name, in the directory `root`.
+    `newest` is True if it is the home that was read last under that name.
+    """
+
+    root: Path
+    home: str
+    newest: bool
+
+
+def mirrored(present: Collection[str] = ()) -> Iterator[PodState]:
     """Yield the state of every pod of which data is saved on this machine, as it was last read. No
     pod is contacted. A pod that was made anew under its name has a state for each agent's home; all
     but the newest are `former`.
+
+    A machine that was read under several names has one state, with what was read under all of them.
+    Its name is one of `present`, the names in the inventory, if that has one of them.
     """
+    for machine in _machines():
+
+        def worth(saved: _Saved) -> tuple[bool, bool, float]:
+            used = saved.root / "home"
+            read_t = used.stat().st_mtime if used.is_file() else 0.0
+            return saved.newest and saved.root.name in present, saved.newest, read_t
+
+        named = max(machine, key=worth)
+        others = [saved.root for saved in machine if saved is not named]
+        mirror = Mirror(named.root, write=False, others=others)
+        mirror.use(named.home)
+        state = PodState(name=named.root.name, former=not named.newest)
+        session = PodSession(state, _no_transport, mirror, "", deploy=False)
+        session.replay()
+        yield state
+
+
+def other_names(pod: str) -> list[str]:
+    """Return the other names under which a machine was read that was read under the name `pod`."""
+    found = []
+    for machine in _machines():
+        names = [saved.root.name for saved in machine]
+        if pod in names:
+            found += [name for name in names if name != pod]
+    return found
+
+
+def _machines() -> list[list[_Saved]]:
+    """Return what is saved of each machine, under all names under which it was read."""
+    found: list[list[_Saved]] = []
     root = data_dir() / "pods"
     for directory in sorted(root.iterdir()) if root.is_dir() else []:
-        if not directory.is_dir():
-            continue
-        known = homes(directory)
+        known = homes(directory) if directory.is_dir() else []
         for home in known:
-            mirror = Mirror(directory, write=False)
-            mirror.use(home)
-            state = PodState(name=directory.name, former=home != known[-1])
-            session = PodSession(state, _no_transport, mirror, "", deploy=False)
-            session.replay()
-            yield state
+            saved = _Saved(root=directory, home=home, newest=home == known[-1])
+            for machine in found:
+                if all(_same(other, saved) for other in machine):
+                    machine.append(saved)
+                    break
+            else:
+                found.append([saved])
+    return found
+
+
+def _same(one: _Saved, other: _Saved) -> bool:
+    same_id = one.home == other.home
+    return same_id and continues(one.root / one.home, other.root / other.home)
 
 
 def fold(pod: PodState, run: RunState) -> RunRecord:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import time
 from pathlib import Path
 
 import pytest
 
+from bs4_console.pods.inventory import Inventory, Pod
+from bs4_console.run_log.config_texts import ConfigTexts, digest_of
 from tests.console.cli.planted import plant
 from tests.console.cli.test_run_log import Console
 
@@ -64,3 +68,34 @@ def test_a_price_of_a_document_fills_a_gap_only(console: Console) -> None:
     (console.root / "data" / "runlog.json").unlink()
     console("runs", "note", "demo", "it was 2", "--price", "2")
     assert "**Price**: $2/hr" in console.json("runs", "export")["markdown"]
+
+
+def test_a_machine_of_two_names_is_one_machine(console: Console) -> None:
+    """Its pod was removed from the inventory and added under a better name."""
+    began, text = time.time() - 20 * HOUR_S, "max_steps = 10\n"
+    plant(pod(console, "h100"), began, 10, 10.0, config=(digest_of(text), "v1"))
+    assert ConfigTexts("h100").keep(digest_of(text), text)
+    assert costs(console) == {"h100": 100}
+    before = console.json("runs", "show", "demo")["run"]
+    shutil.copytree(pod(console, "h100"), pod(console, "train-a"))
+    # Less was read under the old name.
+    for file in pod(console, "h100").rglob("1.data"):
+        whole = file.read_bytes().splitlines(keepends=True)
+        file.write_bytes(b"".join(whole[: len(whole) // 2]))
+    os.utime(pod(console, "h100") / "home", (began, began))
+    assert costs(console) == {"train-a": 100}
+    run = console.json("runs", "show", "demo")["run"]
+    assert (len(run["attempts"]), run["step"]) == (len(before["attempts"]), before["step"])
+    assert "in all" not in console("runs", "report", "demo")
+    output = str(console.root / "back.toml")
+    console("runs", "rollback", "demo", "--to", "v1", "--output", output)
+    # The name that is in the inventory stands for both.
+    Inventory().add(Pod(name="h100", host="192.0.2.1"))
+    assert costs(console) == {"h100": 100}
+
+
+def test_a_pod_that_only_says_that_it_is_another_is_counted_apart(console: Console) -> None:
+    now = time.time()
+    plant(pod(console, "one"), now - 20 * HOUR_S, 10, 1.0)
+    plant(pod(console, "two"), now - 9 * HOUR_S, 2, 1.0)
+    assert costs(console) == {"one": 10, "two": 2}
