@@ -12,7 +12,7 @@ from bs4_console import files
 from bs4_console.cli.output import emit, table
 from bs4_console.errors import NotApplicableError, RefusedError, UsageError
 from bs4_console.run_log import comparison
-from bs4_console.run_log.config_texts import ConfigTexts, digest_of
+from bs4_console.run_log.config_texts import ConfigTexts, hidden
 from bs4_console.run_log.record import Attempt, RunRecord
 
 #: What stands for a value that is not recorded.
@@ -82,8 +82,8 @@ def rollback(record: RunRecord, options: argparse.Namespace) -> int:
     the attempt and the file. Return 0.
 
     Raises UsageError if the options name no recorded config of the run, NotApplicableError if this
-    machine has not kept its text, and RefusedError if the file exists and --force is not given.
-    Raises OSError if the file cannot be written.
+    machine has not kept its text or has it damaged, and RefusedError if the file exists and --force
+    is not given. Raises OSError if the file cannot be written.
     """
     versions = _versions(record)
     chosen = _chosen(record, versions, options.to)
@@ -94,6 +94,14 @@ def rollback(record: RunRecord, options: argparse.Namespace) -> int:
             f"{chosen.number}) was not kept on this machine.",
             "Only configs of runs that this console launched or saw while the file was unchanged "
             "are kept.",
+        )
+    redacted = hidden(text)
+    if redacted is None:
+        raise NotApplicableError(
+            f"The kept text of config {chosen.config_digest} of {record.name} (attempt "
+            f"{chosen.number}) is no TOML, so it was not written.",
+            "An earlier version of this program damaged some texts when it replaced secrets; take "
+            "the config from where you keep it.",
         )
     path = options.output
     before, source = _present(path, record, versions[-1])
@@ -106,7 +114,6 @@ def rollback(record: RunRecord, options: argparse.Namespace) -> int:
     if path.exists() and not options.force:
         raise RefusedError(f"{path} is there already.", "Write over it with --force.")
     files.replace(path, text.encode())
-    is_redacted = digest_of(text) != chosen.config_digest
     if options.json:
         emit(
             "runs-rollback",
@@ -116,14 +123,14 @@ def rollback(record: RunRecord, options: argparse.Namespace) -> int:
             digest=chosen.config_digest,
             file=str(path),
             changes=changes,
-            redacted=is_redacted,
+            redacted=bool(redacted),
         )
         return 0
     print(f"{path} has the config of {name} (digest {chosen.config_digest}).")
     if chosen.overrides:
         print(f"Its command line had more arguments: {shlex.join(chosen.overrides)}")
-    if is_redacted:
-        print("A secret in it is [redacted]; fill it in before a launch.")
+    if redacted:
+        print(f"[redacted] stands in it for these; fill them in: {', '.join(redacted)}.")
     return 0
 
 
