@@ -54,3 +54,26 @@ def test_a_kept_text_that_is_damaged_is_not_written(console: Console) -> None:
     console("runs", "rollback", "demo", "--to", "v1", "--output", str(file), code=2)
     assert "is no TOML, so it was not written" in " ".join(console.err.split())
     assert not file.exists()
+
+
+def test_a_name_that_means_other_configs_on_other_pods_is_refused(console: Console) -> None:
+    launched(console, "one", 1000, "max_steps = 100\n", "v3")
+    launched(console, "two", 500, "max_steps = 900\n", "v3")
+    file = console.root / "back.toml"
+    for name in ("v3", "1"):
+        console("runs", "rollback", "demo", "--to", name, "--output", str(file), code=2)
+        told = " ".join(console.err.split())
+        assert "attempt 1 on one v3" in told
+        assert "attempt 1 on two v3" in told
+        assert "--to POD/NUMBER, such as two/1" in told
+    assert not file.exists()
+    rollback = ("runs", "rollback", "demo", "--force", "--output", str(file), "--to")
+    for name, steps in (("one/1", 100), ("two/v3", 900), (digest_of("max_steps = 100\n"), 100)):
+        told = console(*rollback, name)
+        assert tomllib.loads(file.read_text()) == {"max_steps": steps}
+    assert "has the config of demo, attempt 1 on one" in told
+    assert console.json(*rollback, "two/1")["pod"] == "two"
+    console(*rollback, "three/1", code=2)
+    # The same config on both is no question.
+    launched(console, "three", 200, "max_steps = 900\n", "v4")
+    console(*rollback, "v4")
