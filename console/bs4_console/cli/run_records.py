@@ -48,8 +48,7 @@ def records() -> dict[str, RunRecord]:
             own.notes = in_order(own.notes, by_hand.notes)
             own.lessons, own.tags = by_hand.lessons, by_hand.tags
             own.mark(own.notes)
-            own.incidents = [*by_hand.incidents, *own.incidents]
-            own.attempts = [*by_hand.attempts, *own.attempts]
+            record_fold.with_written(own, by_hand)
             own.fields = by_hand.fields
             if name in noted or own.price is None:
                 own.price = by_hand.price

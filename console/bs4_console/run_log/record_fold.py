@@ -147,7 +147,7 @@ def fold(pod: PodState, run: RunState) -> RunRecord:
         plan = plans.get(attempt.number, Launched())
         record.attempts.append(
             Attempt(
-                title=f"Attempt {attempt.number}: {utc(attempt.started_t)}{resumed}",
+                title=f"{_beginning(attempt.number, attempt.started_t)}{resumed}",
                 text=f"{ended} {attempt.detail}".strip(),
                 started_t=attempt.started_t,
                 ended_t=attempt.ended_t,
@@ -202,6 +202,35 @@ def continued(records: Iterable[RunRecord]) -> RunRecord:
         start=first.start,
         date=first.date,
     )
+
+
+def with_written(own: RunRecord, written: RunRecord) -> None:
+    """Add to the record `own`, which pods recorded, the attempts and incidents that the run has in
+    an imported document, `written`. Those that the document has from an export of `own` are left
+    out, also if that was before they ended.
+    """
+    begun, opened = [], set()
+    for attempt in own.attempts:
+        if attempt.started_t is not None:
+            begun.append(_beginning(attempt.number, attempt.started_t))
+    for incident in own.incidents:
+        opened.add(_plain(incident.title))
+    attempts = [one for one in written.attempts if not one.title.startswith(tuple(begun))]
+    incidents = [one for one in written.incidents if _plain(one.title) not in opened]
+    own.attempts = [*attempts, *own.attempts]
+    own.incidents = [*incidents, *own.incidents]
+
+
+def _beginning(number: int | None, started_t: float) -> str:
+    """Return how the title of an attempt begins that an agent observed. No other attempt of the run
+    on its pod begins so.
+    """
+    return f"Attempt {number}: {utc(started_t)}"
+
+
+def _plain(title: str) -> str:
+    """Return the title of an incident as it comes out of a document that it was written to."""
+    return " ".join(title.replace("**", "").split())
 
 
 def wandb_links(tracked: Iterable[TrackedRow]) -> list[str]:

@@ -99,3 +99,27 @@ def test_a_pod_that_only_says_that_it_is_another_is_counted_apart(console: Conso
     plant(pod(console, "one"), now - 20 * HOUR_S, 10, 1.0)
     plant(pod(console, "two"), now - 9 * HOUR_S, 2, 1.0)
     assert costs(console) == {"one": 10, "two": 2}
+
+
+def test_an_export_that_is_imported_again_doubles_no_attempt_and_no_incident(
+    console: Console,
+) -> None:
+    now = time.time()
+    plant(pod(console, "one"), now - 20 * HOUR_S, 10, 1.0, ended=False)
+    document = console.root / "x.md"
+    console("runs", "export", str(document))
+    text = document.read_text()
+    text = text.replace("1. Attempt 1:", "1. Bought a coffee\n2. Attempt 1:")
+    document.write_text(text.replace("**1. ", "**1. It smelled**\n\n**2. ", 1))
+    console("runs", "import", str(document))
+    # Meanwhile the attempt has ended, and the run went on on another pod.
+    shutil.rmtree(pod(console, "one"))
+    plant(pod(console, "one"), now - 20 * HOUR_S, 10, 1.0)
+    plant(pod(console, "two"), now - 9 * HOUR_S, 2, 1.0)
+    run = console.json("runs", "show", "demo")["run"]
+    titles = [one["title"].partition(":")[0] for one in run["attempts"]]
+    assert titles == ["Bought a coffee", "Attempt 1", "Attempt 2", "Attempt 1", "Attempt 2"]
+    assert [one["pod"] for one in run["attempts"]] == ["", "one", "one", "two", "two"]
+    incidents = [one["title"] for one in run["incidents"]]
+    assert incidents[0] == "It smelled"
+    assert len(incidents) == len(set(incidents))
