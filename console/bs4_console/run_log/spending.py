@@ -39,7 +39,8 @@ def stays(
 
     If no end of a run is recorded, its stay lasts until `now` (Unix time in seconds) if the pod is
     among `present`, the names in the inventory, and was not made anew since. Otherwise it lasts
-    until the newest training step that was read. If such a run continued on another pod, its stay
+    until the newest training step that was read, which is also the least that it lasts: a pod's
+    clock may be ahead of this machine's. If such a run continued on another pod, its stay
     ends when it began there, or at the newest step on the first pod if that is later, but never
     after the end found above.
     """
@@ -54,7 +55,7 @@ def stays(
                 newest = _newest(state, record.started_t)
                 until = newest
                 if pod.name in present and not pod.former:
-                    until = now
+                    until = max(now, newest)
             stay = Stay(
                 run=state.name,
                 pod=pod.name,
