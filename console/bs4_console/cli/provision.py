@@ -17,6 +17,7 @@ from pathlib import Path
 import httpx
 
 from bs4_console import providers
+from bs4_console.cli import run_costs
 from bs4_console.cli.first_contact import introduce
 from bs4_console.cli.output import complain, emit, finding_code, table
 from bs4_console.cli.sessions import ask, can_ask, confirm, host_keys, kept_state, who
@@ -35,6 +36,7 @@ from bs4_console.providers.base import Machine, Offer, Want
 from bs4_console.provision.book import Book
 from bs4_console.provision.pod import remember
 from bs4_console.provision.rent import Listed, Plan, Provisioner
+from bs4_console.run_log import spending
 from bs4_console.suggest import did_you_mean
 
 
@@ -385,6 +387,14 @@ async def _planned(options: argparse.Namespace, rent: Provisioner) -> Plan:
         math.isfinite(options.max_spend) and options.max_spend > 0
     ):
         raise UsageError(f"${options.max_spend:g} is no spend cap.", "Give --max-spend above 0.")
+    stays = run_costs.stays_of(options.name)
+    unpriced = sorted({stay.pod for stay in stays if stay.price is None})
+    notes = []
+    if unpriced:
+        notes.append(
+            f"What {options.name} has cost on {', '.join(unpriced)} is not counted, because no "
+            "price is known (`runs note RUN --price USD`)."
+        )
     plan = await rent.plan(
         _want(options),
         options.name,
@@ -392,6 +402,8 @@ async def _planned(options: argparse.Namespace, rent: Provisioner) -> Plan:
         hours=options.hours,
         fallbacks=options.fallbacks,
         another=options.another,
+        recorded=spending.total(stays),
+        notes=notes,
     )
     identity = ""
     if options.identity:

@@ -320,7 +320,7 @@ SHAPES = {
     ),
     "runs-export": "`markdown`, `runs` [name]",
     "runs-rollback": (
-        "`run`, `attempt`, `version` (of the registry, or null), `digest` (of the config's "
+        "`run`, `attempt`, `pod`, `version` (of the registry, or null), `digest` (of the config's "
         "values), `file` (that was written), `changes` [line of a diff against the file that was "
         "there, or the newest config], `redacted` (a secret is missing in it)"
     ),

@@ -101,7 +101,7 @@ async def run(options: argparse.Namespace) -> int:
     pod = pod_for_plan(options)
     before = None
     if options.launch:
-        before = restore.before(record_fold.mirrored(), asked, pod.name)
+        before = restore.before(record_fold.mirrored({pod.name}), asked, pod.name)
     async with linked(pod) as live:
         going = restore.under_way(live, options.name)
         if going is None or only_shown:

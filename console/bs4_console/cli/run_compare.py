@@ -12,7 +12,7 @@ from bs4_console import files
 from bs4_console.cli.output import emit, table
 from bs4_console.errors import NotApplicableError, RefusedError, UsageError
 from bs4_console.run_log import comparison
-from bs4_console.run_log.config_texts import ConfigTexts, digest_of
+from bs4_console.run_log.config_texts import ConfigTexts, hidden
 from bs4_console.run_log.record import Attempt, RunRecord
 
 #: What stands for a value that is not recorded.
@@ -26,8 +26,8 @@ def configure_rollback(parser: argparse.ArgumentParser) -> None:
         "--to",
         default="",
         metavar="VERSION",
-        help="a version of the registry (v3), the number of an attempt, or a config's digest "
-        "(default: the config before the newest one)",
+        help="a version of the registry (v3), the number of an attempt, either also as POD/3, or "
+        "a config's digest (default: the config before the newest one)",
     )
     parser.add_argument(
         "--output", required=True, type=Path, metavar="FILE", help="where to write the config"
@@ -82,8 +82,8 @@ def rollback(record: RunRecord, options: argparse.Namespace) -> int:
     the attempt and the file. Return 0.
 
     Raises UsageError if the options name no recorded config of the run, NotApplicableError if this
-    machine has not kept its text, and RefusedError if the file exists and --force is not given.
-    Raises OSError if the file cannot be written.
+    machine has not kept its text or has it damaged, and RefusedError if the file exists and --force
+    is not given. Raises OSError if the file cannot be written.
     """
     versions = _versions(record)
     chosen = _chosen(record, versions, options.to)
@@ -91,13 +91,21 @@ def rollback(record: RunRecord, options: argparse.Namespace) -> int:
     if text is None:
         raise NotApplicableError(
             f"The text of config {chosen.config_digest} of {record.name} (attempt "
-            f"{chosen.number}) was not kept on this machine.",
+            f"{chosen.number} on {chosen.pod}) was not kept on this machine.",
             "Only configs of runs that this console launched or saw while the file was unchanged "
             "are kept.",
         )
+    redacted = hidden(text)
+    if redacted is None:
+        raise NotApplicableError(
+            f"The kept text of config {chosen.config_digest} of {record.name} (attempt "
+            f"{chosen.number} on {chosen.pod}) is no TOML, so it was not written.",
+            "An earlier version of this program damaged some texts when it replaced secrets; take "
+            "the config from where you keep it.",
+        )
     path = options.output
     before, source = _present(path, record, versions[-1])
-    name = f"{record.name}, attempt {chosen.number}"
+    name = f"{record.name}, attempt {chosen.number} on {chosen.pod}"
     changes = list(
         difflib.unified_diff(before.splitlines(), text.splitlines(), source, name, lineterm="")
     )
@@ -106,24 +114,24 @@ def rollback(record: RunRecord, options: argparse.Namespace) -> int:
     if path.exists() and not options.force:
         raise RefusedError(f"{path} is there already.", "Write over it with --force.")
     files.replace(path, text.encode())
-    is_redacted = digest_of(text) != chosen.config_digest
     if options.json:
         emit(
             "runs-rollback",
             run=record.name,
             attempt=chosen.number,
+            pod=chosen.pod,
             version=chosen.config_version or None,
             digest=chosen.config_digest,
             file=str(path),
             changes=changes,
-            redacted=is_redacted,
+            redacted=bool(redacted),
         )
         return 0
     print(f"{path} has the config of {name} (digest {chosen.config_digest}).")
     if chosen.overrides:
         print(f"Its command line had more arguments: {shlex.join(chosen.overrides)}")
-    if is_redacted:
-        print("A secret in it is [redacted]; fill it in before a launch.")
+    if redacted:
+        print(f"[redacted] stands in it for these; fill them in: {', '.join(redacted)}.")
     return 0
 
 
@@ -154,22 +162,39 @@ def _chosen(record: RunRecord, versions: list[Attempt], wanted: str) -> Attempt:
                 "Name a version with --to to write it again.",
             )
         return versions[-2]
-    for attempt in reversed(record.attempts):
-        if attempt.config_digest and wanted in (attempt.config_version, str(attempt.number)):
-            return attempt
-    for attempt in versions:
+    found = _wanted(record, wanted)
+    if len({attempt.config_digest for attempt in found}) > 1:
+        raise UsageError(
+            f"{record.name} was launched as {wanted} with several configs: "
+            f"{', '.join(_named(attempt) for attempt in found)}.",
+            "Name one with --to POD/NUMBER, such as "
+            f"{found[-1].pod}/{found[-1].number}, or with its digest.",
+        )
+    if not found:
+        raise UsageError(
+            f"No launch of {record.name} with config {wanted} is recorded.", f"Known: {known}."
+        )
+    return found[-1]
+
+
+def _wanted(record: RunRecord, wanted: str) -> list[Attempt]:
+    """Return the attempts with a recorded config that `wanted` names, oldest first."""
+    pod, _, name = wanted.rpartition("/")
+    found = []
+    for attempt in record.attempts:
+        here = pod in ("", attempt.pod)
+        named = name in (attempt.config_version, str(attempt.number))
         # Eight digits, so that the number of an attempt is no digest.
-        if len(wanted) >= 8 and attempt.config_digest.startswith(wanted):
-            return attempt
-    raise UsageError(
-        f"No launch of {record.name} with config {wanted} is recorded.", f"Known: {known}."
-    )
+        digest = len(name) >= 8 and attempt.config_digest.startswith(name)
+        if attempt.config_digest and here and (named or digest):
+            found.append(attempt)
+    return found
 
 
 def _named(attempt: Attempt) -> str:
     """Return a recorded config as a person can name it."""
     version = f" {attempt.config_version}" if attempt.config_version else ""
-    return f"attempt {attempt.number}{version} ({attempt.config_digest})"
+    return f"attempt {attempt.number} on {attempt.pod}{version} ({attempt.config_digest})"
 
 
 def _text(record: RunRecord, attempt: Attempt) -> str | None:
@@ -185,5 +210,5 @@ def _present(path: Path, record: RunRecord, newest: Attempt) -> tuple[str, str]:
         return path.read_text(encoding="utf-8", errors="replace"), str(path)
     text = _text(record, newest)
     if text is None:
-        return "", f"attempt {newest.number} (its text was not kept)"
-    return text, f"attempt {newest.number}"
+        return "", f"attempt {newest.number} on {newest.pod} (its text was not kept)"
+    return text, f"attempt {newest.number} on {newest.pod}"

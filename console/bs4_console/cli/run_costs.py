@@ -47,8 +47,11 @@ def stays_of(run: str) -> list[Stay]:
 
 def _stays(now: float) -> list[Stay]:
     """Return the time of every run on every pod that this machine has read, oldest first."""
-    noted = {name: run.price for name, run in RunLog().records().items() if run.price is not None}
-    return spending.stays(record_fold.mirrored(), {pod.name for pod in pods(None)}, noted, now)
+    log = RunLog()
+    present = {pod.name for pod in pods(None)}
+    found = spending.stays(record_fold.mirrored(present), present, log.noted_prices(), now)
+    written = {name: run.price for name, run in log.records().items() if run.price is not None}
+    return spending.filled(found, written)
 
 
 def cost(options: argparse.Namespace) -> int:

@@ -49,9 +49,10 @@ def write_out(options: argparse.Namespace) -> int:
     asyncio.run(run_records.look_again(pods(None)))
     own = run_records.own_records()
     log = RunLog()
+    noted = log.noted_prices()
     for name, record in log.records().items():
-        if name in own:
-            own[name].price = own[name].price or record.price
+        if name in own and (name in noted or own[name].price is None):
+            own[name].price = record.price
     text = redacted(log.export(own.values()))
     if options.json:
         emit("runs-export", markdown=text, runs=list(run_records.records()))

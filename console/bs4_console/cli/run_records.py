@@ -28,7 +28,7 @@ def own_records() -> dict[str, RunRecord]:
     and its records are put together to one.
     """
     found: dict[str, list[RunRecord]] = {}
-    for pod in record_fold.mirrored():
+    for pod in record_fold.mirrored({pod.name for pod in pods(None)}):
         for state in pod.runs.values():
             found.setdefault(state.name, []).append(record_fold.fold(pod, state))
     return {name: record_fold.continued(records) for name, records in found.items()}
@@ -37,20 +37,20 @@ def own_records() -> dict[str, RunRecord]:
 def records() -> dict[str, RunRecord]:
     """Return what is known of each run, as {run's name: record}. A record combines what the pods
     have recorded with what people wrote into the run log on this machine. If the two differ, the
-    pods' data win. The exception is the price of the pod: a price in the run log wins over the one
-    in the inventory (the console's list of pods).
+    pods' data win. The exception is a price that a person gave with `runs note --price`: it wins
+    over the one that was recorded at the launch.
     """
-    found = RunLog().records()
+    log = RunLog()
+    found, noted = log.records(), log.noted_prices()
     for name, own in own_records().items():
         by_hand = found.get(name)
         if by_hand is not None:
             own.notes = in_order(own.notes, by_hand.notes)
             own.lessons, own.tags = by_hand.lessons, by_hand.tags
             own.mark(own.notes)
-            own.incidents = [*by_hand.incidents, *own.incidents]
-            own.attempts = [*by_hand.attempts, *own.attempts]
+            record_fold.with_written(own, by_hand)
             own.fields = by_hand.fields
-            if by_hand.price is not None:  # it overrides the inventory's
+            if name in noted or own.price is None:
                 own.price = by_hand.price
             for key in ("model", "config", "pod_id", "wandb", "reward"):
                 setattr(own, key, getattr(own, key) or getattr(by_hand, key))

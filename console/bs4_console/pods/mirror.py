@@ -64,6 +64,23 @@ def homes(root: Path) -> list[str]:
     return found
 
 
+def continues(one: Path, other: Path) -> bool:
+    """Return True if one and the same agent wrote what lies in `one` and `other`, directories for
+    the same home below the mirrors of two pods' names: as far as both hold its journal, they hold
+    the same bytes. The id of a home alone is no proof, because a pod says itself which it has.
+    """
+    known = {path.name: path for path in _data_files(one / "journal")}
+    common = 0
+    for path in _data_files(other / "journal"):
+        if path.name in known:
+            mine, theirs = known[path.name].read_bytes(), path.read_bytes()
+            size = min(len(mine), len(theirs))
+            if mine[:size] != theirs[:size]:
+                return False
+            common += mine.count(b"\n", 0, size)
+    return common > 0
+
+
 def directory_name(home: str) -> str:
     """Return the name of the directory on this machine for what is saved of the agent whose home
     directory has the id `home`: the id itself, or "unnamed" if it is not an id that an agent could
@@ -93,12 +110,20 @@ class Mirror:
     """
 
     def __init__(
-        self, root: Path | None, *, write: bool = True, records_only: bool = False
+        self,
+        root: Path | None,
+        *,
+        write: bool = True,
+        records_only: bool = False,
+        others: Sequence[Path] = (),
     ) -> None:
         """Open the mirror. `records_only` keeps journal and steps, which the record of a run is
-        made of, and no logs and telemetry.
+        made of, and no logs and telemetry. `others` are the mirrors of further names under which
+        the same agent was read (see `continues`): of each file that one is read which goes on
+        furthest.
         """
         self._root = root
+        self._others = others
         self._write = write and root is not None
         self._records_only = records_only
         self._cursors: dict[str, str] = {}
@@ -339,7 +364,8 @@ class Mirror:
         directory = self.directory(stream)
         if directory is None:
             return []
-        return _data_files(directory)
+        others = (root / self.home / stream for root in self._others)
+        return _data_files(directory, *others)
 
     def _put(self, stream: str, directory: Path, name: str, offset: int, data: bytes) -> None:
         """Write data at an offset of a file, and then its range. After a crash in between the write
@@ -460,15 +486,18 @@ def _last_used(path: Path) -> str:
     return home if _HOME.fullmatch(home) else ""
 
 
-def _data_files(directory: Path) -> list[Path]:
-    """Return the data files of a directory, oldest first: by generation, then by part."""
-    if not directory.is_dir():
-        return []
-    found = []
-    for path in directory.iterdir():
-        if (match := _DATA.fullmatch(path.name)) and path.is_file():
-            found.append((int(match[1]), int(match[2] or 0), path))
-    return [path for _, _, path in sorted(found)]
+def _data_files(*directories: Path) -> list[Path]:
+    """Return the data files of the directories, oldest first: by generation, then by part. Of those
+    of one name it is the longest.
+    """
+    found: dict[tuple[int, int], Path] = {}
+    for directory in directories:
+        for path in directory.iterdir() if directory.is_dir() else []:
+            if (match := _DATA.fullmatch(path.name)) and path.is_file():
+                place = int(match[1]), int(match[2] or 0)
+                if place not in found or path.stat().st_size > found[place].stat().st_size:
+                    found[place] = path
+    return [path for _, path in sorted(found.items())]
 
 
 def _parts(offset: int, data: bytes) -> Iterator[tuple[int, int, bytes]]:

@@ -220,11 +220,16 @@ class Provisioner:
         hours: float = 24.0,
         fallbacks: int = 2,
         another: bool = False,
+        recorded: float = 0.0,
+        notes: Sequence[str] = (),
     ) -> Plan:
         """Return a plan to rent a machine for `run`: the cheapest offer whose price is allowed, and
         up to `fallbacks` more, to be tried in this order. `want` describes the machine and has the
         highest price. `max_spend` is the most that the whole run may cost in US dollars, and
         `hours` are the planned hours. `another` permits a second machine for a run that has one.
+        `recorded` is what the run has cost on its pods by the records of runs, in US dollars. It
+        counts if it is more than the journal of rented machines says, which knows only machines
+        that were rented here. `notes` are sentences that are shown with the plan.
 
         Raises NotApplicableError if `want` has no highest price, NoOffers if no offer is cheap
         enough, OverBudget if the run would exceed `max_spend`, and AlreadyThere if the run has a
@@ -243,7 +248,7 @@ class Provisioner:
         cheap = [offer for offer in found.offers if offer.price <= want.max_price + _CENT]
         if not cheap:
             raise no_offers(want, found)
-        spent = self.book.spent(run=run)
+        spent = max(self.book.spent(run=run), recorded)
         most = math.inf if max_spend is None else max_spend
         fit = [offer for offer in cheap if spent + hours * offer.price <= most]
         if not fit:
@@ -262,8 +267,9 @@ class Provisioner:
             spent=spent,
             expires_t=time.time() + PLAN_S,
             another=another,
-            notes=tuple(
-                f"{name} could not be asked: {error}" for name, error in found.failures.items()
+            notes=(
+                *notes,
+                *(f"{name} could not be asked: {error}" for name, error in found.failures.items()),
             ),
         )
 
@@ -336,7 +342,7 @@ class Provisioner:
         with self.book.alone():
             if not plan.another:
                 _refuse_others(plan.run, self.book.of_run(plan.run))
-            spent = self.book.spent(run=plan.run)
+            spent = max(self.book.spent(run=plan.run), plan.spent)
             if (
                 plan.max_spend is not None
                 and spent + plan.hours * offer.price > plan.max_spend + _CENT

@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from bs4_common.credentials.forms import is_secret
-from bs4_common.credentials.redaction import marker
+from bs4_common.credentials.known import KnownValues
+from bs4_common.credentials.redaction import holds_marker, marker
 from bs4_console import files
 from bs4_console.ceilings import CONFIG_BYTES, CONFIGS
 from bs4_console.configs.history import History
@@ -27,12 +28,16 @@ from bs4_console.errors import RemoteError
 from bs4_console.locations import data_dir
 from bs4_console.pods.gate.plans import Launched
 from bs4_console.pods.session import PodSession
-from bs4_console.run_log.record_fold import launches
+from bs4_console.run_log.record_fold import launches, other_names
 from bs4_console.secret import redacted
 
 _DIGEST = re.compile(r"[0-9a-f]{16}")
 #: More configs are not read in one look at a pod.
 _MOST = 20
+#: A text in quotes, or a comment. In a text that is TOML, a quote begins nothing else.
+_TOKEN = re.compile(
+    r'"""(?:\\.|[^\\])*?"{3,5}|\'\'\'.*?\'{3,5}|"(?:\\.|[^"\\\n])*"|\'[^\'\n]*\'|#[^\n]*', re.DOTALL
+)
 #: The most dots in a line of a config, in keys and texts.
 _DOTS = 200
 
@@ -44,19 +49,28 @@ class ConfigTexts:
     """
 
     def __init__(self, pod: str, directory: Path | None = None) -> None:
+        self._pod = pod
         self._all = directory or data_dir() / "runlog" / "configs"
         self.directory = self._all / pod
 
     def text(self, digest: str) -> str | None:
         """Return the text of the config whose values have the digest `digest`. Return None if no
-        such text is kept for this pod, nor among those that an earlier version of this program kept
-        for all pods together. Raises OSError if it cannot be read.
+        such text is kept for this pod, also under another name of the same machine, nor among those
+        that an earlier version of this program kept for all pods together. Raises OSError if it
+        cannot be read.
         """
-        for directory in (self.directory, self._all):
+        for directory in self._places():
             path = _path(directory, digest)
             if path is not None and path.is_file():
-                return path.read_text(encoding="utf-8")
+                return path.read_bytes().decode()
         return None
+
+    def _places(self) -> Iterator[Path]:
+        """Yield the directories in which a text of this pod may lie."""
+        yield self.directory
+        for name in other_names(self._pod):
+            yield self._all / name
+        yield self._all
 
     def holds(self, digest: str) -> bool:
         """Return True if the text of the config with this digest is kept for this pod."""
@@ -121,29 +135,97 @@ def parsed(text: str) -> dict[str, Any] | None:
         return None
 
 
-def _without_secrets(text: str) -> str | None:
-    """Return the text of a config redacted, or None if a value that stands under the name of a
-    secret cannot be found in it as it is written there.
+def hidden(text: str) -> list[str] | None:
+    """Return the names of the settings in the text of a config whose values are redacted, in whole
+    or in part, such as "client.api_key". Return None if the text is no TOML.
     """
-    for value in _secrets(parsed(text) or {}, ()):
-        if value not in text:
-            return None
-        text = text.replace(value, marker(""))
-    return redacted(text)
+    values = parsed(text)
+    if values is None:
+        return None
+    return [".".join(names) for names, value in _strings(values, ()) if holds_marker(value)]
 
 
-def _secrets(value: Any, names: tuple[str, ...]) -> Iterator[str]:
-    """Yield each text in a config's values whose name, or whose table and name together, are those
-    of a secret. `names` are the keys that lead to `value`.
+def _without_secrets(text: str) -> str | None:
+    """Return the text of a config, a TOML document, redacted: each secret is replaced where it
+    stands, one of eight characters or more also in comments and other texts, and every other value
+    stays. Return None if that cannot be done.
+    """
+    values = parsed(text) or {}
+    secrets = {value for names, value in _strings(values, ()) if _names_secret(names, value)}
+    elsewhere = KnownValues("")
+    for value in secrets:
+        elsewhere.add(value)
+    if secrets:
+        text = _without(text, secrets)
+    shown = redacted(elsewhere.replace(text, lambda _, kind: marker(kind)))
+    if not _differs_by_secrets(values, parsed(shown)):
+        return None
+    return shown
+
+
+def _without(text: str, secrets: Collection[str]) -> str:
+    """Return the text of a config with a marker in place of each value that stands under the name
+    of a secret. `secrets` are those values. The same text elsewhere, as another setting's value or
+    as a name, stays: what stands where is found by parsing it with a mark in each such place.
+    """
+    mark = "bs4-place-"
+    while mark in text:
+        mark += "-"
+    tokens: dict[str, re.Match[str]] = {}
+    standing: dict[str, str] = {}
+    for token in _TOKEN.finditer(text):
+        if token[0].startswith("#"):
+            continue
+        value = tomllib.loads(f"x = {token[0]}")["x"]
+        if value in secrets:
+            place = f"{mark}{len(tokens)}"
+            tokens[place], standing[place] = token, value
+    marked = _put(text, {token: f'"{place}"' for place, token in tokens.items()})
+    found = {}
+    for names, place in _strings(parsed(marked) or {}, ()):
+        if place in tokens:
+            known = tuple(standing.get(name, name) for name in names)
+            if _names_secret(known, standing[place]):
+                found[tokens[place]] = f'"{marker("")}"'
+    return _put(text, found)
+
+
+def _put(text: str, found: Mapping[re.Match[str], str]) -> str:
+    """Return the text with each match, in the order in which they stand in it, replaced."""
+    parts, end = [], 0
+    for match in sorted(found, key=re.Match.start):
+        parts += [text[end : match.start()], found[match]]
+        end = match.end()
+    return "".join([*parts, text[end:]])
+
+
+def _differs_by_secrets(before: Any, after: Any) -> bool:
+    """Return True if two configs have the same settings, and the same values but for texts of which
+    at least a part was redacted.
+    """
+    if isinstance(before, dict) and isinstance(after, dict):
+        same_names = list(before) == list(after)
+        return same_names and all(_differs_by_secrets(before[n], after[n]) for n in before)
+    if isinstance(before, list) and isinstance(after, list):
+        same_length = len(before) == len(after)
+        return same_length and all(map(_differs_by_secrets, before, after))
+    if isinstance(before, str) and isinstance(after, str):
+        return before == after or holds_marker(after)
+    return type(before) is type(after) and repr(before) == repr(after)
+
+
+def _strings(value: Any, names: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Yield each text in a config's values that is not "", with the keys that lead to it. `names`
+    are the keys that lead to `value`.
     """
     if isinstance(value, dict):
         for name, inner in value.items():
-            yield from _secrets(inner, (*names, name))
+            yield from _strings(inner, (*names, name))
     elif isinstance(value, list):
         for inner in value:
-            yield from _secrets(inner, names)
-    elif isinstance(value, str) and value and _names_secret(names, value):
-        yield value
+            yield from _strings(inner, names)
+    elif isinstance(value, str) and value:
+        yield names, value
 
 
 def _names_secret(names: tuple[str, ...], value: str) -> bool:
@@ -186,8 +268,8 @@ async def keep_planned(live: PodSession, plan: Launched, kept: ConfigTexts | Non
             case [[_, str(text)], *_]:
                 if not kept.keep(digest, text):
                     live.state.notes["config text"] = (
-                        f"{path} was not kept: it was changed since the launch, or is over a "
-                        "ceiling (docs/ceilings.md)."
+                        f"{path} was not kept: it was changed since the launch, has a secret that "
+                        "cannot be replaced, or is over a ceiling (docs/ceilings.md)."
                     )
     except RemoteError as error:
         live.state.notes["config text"] = f"{path} was not kept: {error.message}"

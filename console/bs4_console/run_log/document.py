@@ -79,6 +79,16 @@ class RunLog:
                 run.price = added.price
         return found
 
+    def noted_prices(self) -> dict[str, float]:
+        """Return {name of a run: US dollars an hour} for the runs whose price a person has given
+        with `runs note --price`. Prices of the imported document are left out.
+        """
+        found = {}
+        for name, added in self.added.items():
+            if added.price is not None:
+                found[name] = added.price
+        return found
+
     def lessons(self) -> list[Lesson]:
         """Return the lessons learned that the document has, those in the sections of its runs and
         those that are about the whole document, and behind them those that people noted for a run.

@@ -7,16 +7,17 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from operator import attrgetter
+from pathlib import Path
 
 from bs4_common.ledger import AttemptView, TrackedRow
 from bs4_console.errors import RefusedError
 from bs4_console.locations import data_dir
 from bs4_console.pods.gate.plans import Launched, launched
-from bs4_console.pods.mirror import Mirror, homes
+from bs4_console.pods.mirror import Mirror, continues, homes
 from bs4_console.pods.port import Transport
 from bs4_console.pods.session import PodSession
 from bs4_console.pods.state import ActionView, IncidentView, PodState, RunState
@@ -32,23 +33,72 @@ _SLACK_S = 1.0
 _NAME = re.compile(r"[\w.-]{1,128}")
 
 
-def mirrored() -> Iterator[PodState]:
+@dataclass(frozen=True, kw_only=True)
+class _Saved:
+    """What is saved of the agent's home `home` under one pod's name, in the directory `root`.
+    `newest` is True if it is the home that was read last under that name.
+    """
+
+    root: Path
+    home: str
+    newest: bool
+
+
+def mirrored(present: Collection[str] = ()) -> Iterator[PodState]:
     """Yield the state of every pod of which data is saved on this machine, as it was last read. No
     pod is contacted. A pod that was made anew under its name has a state for each agent's home; all
     but the newest are `former`.
+
+    A machine that was read under several names has one state, with what was read under all of them.
+    Its name is one of `present`, the names in the inventory, if that has one of them.
     """
+    for machine in _machines():
+
+        def worth(saved: _Saved) -> tuple[bool, bool, float]:
+            used = saved.root / "home"
+            read_t = used.stat().st_mtime if used.is_file() else 0.0
+            return saved.newest and saved.root.name in present, saved.newest, read_t
+
+        named = max(machine, key=worth)
+        others = [saved.root for saved in machine if saved is not named]
+        mirror = Mirror(named.root, write=False, others=others)
+        mirror.use(named.home)
+        state = PodState(name=named.root.name, former=not named.newest)
+        session = PodSession(state, _no_transport, mirror, "", deploy=False)
+        session.replay()
+        yield state
+
+
+def other_names(pod: str) -> list[str]:
+    """Return the other names under which a machine was read that was read under the name `pod`."""
+    found = []
+    for machine in _machines():
+        names = [saved.root.name for saved in machine]
+        if pod in names:
+            found += [name for name in names if name != pod]
+    return found
+
+
+def _machines() -> list[list[_Saved]]:
+    """Return what is saved of each machine, under all names under which it was read."""
+    found: list[list[_Saved]] = []
     root = data_dir() / "pods"
     for directory in sorted(root.iterdir()) if root.is_dir() else []:
-        if not directory.is_dir():
-            continue
-        known = homes(directory)
+        known = homes(directory) if directory.is_dir() else []
         for home in known:
-            mirror = Mirror(directory, write=False)
-            mirror.use(home)
-            state = PodState(name=directory.name, former=home != known[-1])
-            session = PodSession(state, _no_transport, mirror, "", deploy=False)
-            session.replay()
-            yield state
+            saved = _Saved(root=directory, home=home, newest=home == known[-1])
+            for machine in found:
+                if all(_same(other, saved) for other in machine):
+                    machine.append(saved)
+                    break
+            else:
+                found.append([saved])
+    return found
+
+
+def _same(one: _Saved, other: _Saved) -> bool:
+    same_id = one.home == other.home
+    return same_id and continues(one.root / one.home, other.root / other.home)
 
 
 def fold(pod: PodState, run: RunState) -> RunRecord:
@@ -100,7 +150,7 @@ def fold(pod: PodState, run: RunState) -> RunRecord:
         plan = plans.get(attempt.number, Launched())
         record.attempts.append(
             Attempt(
-                title=f"Attempt {attempt.number}: {utc(attempt.started_t)}{resumed}",
+                title=f"{_beginning(attempt.number, attempt.started_t)}{resumed}",
                 text=f"{ended} {attempt.detail}".strip(),
                 started_t=attempt.started_t,
                 ended_t=attempt.ended_t,
@@ -155,6 +205,35 @@ def continued(records: Iterable[RunRecord]) -> RunRecord:
         start=first.start,
         date=first.date,
     )
+
+
+def with_written(own: RunRecord, written: RunRecord) -> None:
+    """Add to the record `own`, which pods recorded, the attempts and incidents that the run has in
+    an imported document, `written`. Those that the document has from an export of `own` are left
+    out, also if that was before they ended.
+    """
+    begun, opened = [], set()
+    for attempt in own.attempts:
+        if attempt.started_t is not None:
+            begun.append(_beginning(attempt.number, attempt.started_t))
+    for incident in own.incidents:
+        opened.add(_plain(incident.title))
+    attempts = [one for one in written.attempts if not one.title.startswith(tuple(begun))]
+    incidents = [one for one in written.incidents if _plain(one.title) not in opened]
+    own.attempts = [*attempts, *own.attempts]
+    own.incidents = [*incidents, *own.incidents]
+
+
+def _beginning(number: int | None, started_t: float) -> str:
+    """Return how the title of an attempt begins that an agent observed. No other attempt of the run
+    on its pod begins so.
+    """
+    return f"Attempt {number}: {utc(started_t)}"
+
+
+def _plain(title: str) -> str:
+    """Return the title of an incident as it comes out of a document that it was written to."""
+    return " ".join(title.replace("**", "").split())
 
 
 def wandb_links(tracked: Iterable[TrackedRow]) -> list[str]:

@@ -178,8 +178,19 @@ def _places(stays: Sequence[Stay]) -> list[list[str]]:
         rows.append([stay.pod, eta.describe(stay.until_t - stay.began_t), cost])
     if len(stays) > 1:
         seconds = sum(stay.until_t - stay.began_t for stay in stays)
-        rows.append(["in all", eta.describe(seconds), f"${spending.total(stays):.2f}"])
+        rows.append(["in all", eta.describe(seconds), _in_all(stays)])
     return rows
+
+
+def _in_all(stays: Sequence[Stay]) -> str:
+    """Return what the stays cost together, as far as that is known."""
+    known = [stay for stay in stays if stay.price is not None]
+    if not known:
+        return "not known"
+    dollars = f"${spending.total(known):.2f}"
+    if len(known) < len(stays):
+        return f"at least {dollars}"
+    return dollars
 
 
 def _incidents(run: RunRecord) -> list[str]:

@@ -39,7 +39,8 @@ def stays(
 
     If no end of a run is recorded, its stay lasts until `now` (Unix time in seconds) if the pod is
     among `present`, the names in the inventory, and was not made anew since. Otherwise it lasts
-    until the newest training step that was read. If such a run continued on another pod, its stay
+    until the newest training step that was read, which is also the least that it lasts: a pod's
+    clock may be ahead of this machine's. If such a run continued on another pod, its stay
     ends when it began there, or at the newest step on the first pod if that is later, but never
     after the end found above.
     """
@@ -54,7 +55,7 @@ def stays(
                 newest = _newest(state, record.started_t)
                 until = newest
                 if pod.name in present and not pod.former:
-                    until = now
+                    until = max(now, newest)
             stay = Stay(
                 run=state.name,
                 pod=pod.name,
@@ -78,6 +79,22 @@ def _moved(stays: list[tuple[Stay, float | None]]) -> list[Stay]:
             until = min(until, max(later[0], newest))
         found.append(replace(stay, until_t=until))
     return found
+
+
+def filled(stays: Iterable[Stay], written: Mapping[str, float]) -> list[Stay]:
+    """Return the stays, with the price that a document gives for a run if the price of none of the
+    run's stays is known. `written` maps the names of runs to such prices, in US dollars an hour. A
+    document has one price for each run, so of a run on several pods it is not known whose it is.
+    """
+    found = list(stays)
+    priced = {stay.run for stay in found if stay.price is not None}
+    filled = []
+    for stay in found:
+        price = stay.price
+        if stay.run not in priced:
+            price = written.get(stay.run)
+        filled.append(replace(stay, price=price))
+    return filled
 
 
 def since(stays: Iterable[Stay], t: float) -> list[Stay]:

@@ -28,6 +28,7 @@ from bs4_practice import cloud as clouds
 from bs4_practice.cloud import Cloud
 
 from .conftest import Console
+from .planted import plant
 
 H100 = ("--gpu", "H100", "--count", "2")
 
@@ -123,6 +124,21 @@ def test_a_gpu_by_the_word_that_people_use(console: Console, cloud: Cloud) -> No
     unknown = console(*search, "--gpu", "H10O")
     assert unknown.code == 1
     assert "Did you mean 'H100'?" in unknown.out
+
+
+def test_what_a_run_cost_on_machines_of_others_counts_for_the_spend_cap(
+    console: Console, cloud: Cloud, identity: Path
+) -> None:
+    equipped(console, cloud, "vast")
+    pods = console.data / "pods"
+    plant(pods / "mine", time.time() - 200 * 3600.0, 100, 10.0)
+    plant(pods / "gift", time.time() - 50 * 3600.0, 10, None)
+    create = ("provision", "create", *H100, "--run", "demo", "--identity", str(identity))
+    done = console(*create, "--max-price", "6", "--max-spend", "1050", "--plan")
+    assert done.code == 4
+    assert "demo has cost $1000." in done.sentence
+    done = console(*create, "--max-price", "6", "--max-spend", "2000", "--plan")
+    assert "has cost on gift is not counted, because no price is known" in done.out
 
 
 @pytest.mark.long

@@ -5,6 +5,7 @@ Over real HTTP, with a real journal.
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import itertools
 import json
 import math
@@ -402,8 +403,12 @@ async def test_what_was_spent_and_what_is_planned_stay_under_the_spend_cap(
     rent, _ = console(cloud, client, "vast")
     with pytest.raises(OverBudget):
         await rent.plan(WANT, RUN, max_spend=90.0, hours=24)
+    with pytest.raises(OverBudget, match=r"has cost \$40\.00"):
+        await rent.plan(WANT, RUN, max_spend=100.0, hours=24, recorded=40.0)
     plan = await rent.plan(WANT, RUN, max_spend=100.0, hours=24)
     assert [offer.id for offer in plan.offers] == ["503"]  # the dearer ones would not fit
+    with pytest.raises(OverBudget):
+        await rent.create(dataclasses.replace(plan, spent=40.0), PUBLIC_KEY)
     await rent.create(plan, PUBLIC_KEY)
     now = time.time()
     (intent,) = rent.book.intents()

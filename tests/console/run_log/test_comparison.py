@@ -10,7 +10,7 @@ import pytest
 from bs4_console.ceilings import CONFIG_BYTES
 from bs4_console.run_log import config_texts
 from bs4_console.run_log.comparison import Row, rows
-from bs4_console.run_log.config_texts import ConfigTexts, digest_of
+from bs4_console.run_log.config_texts import ConfigTexts, digest_of, hidden
 from bs4_console.run_log.record import Attempt, RunRecord
 
 ONE = """# version 3
@@ -227,11 +227,50 @@ def test_a_kept_config_has_no_value_that_is_named_as_a_secret(
     assert "[redacted" in kept
 
 
-def test_a_config_whose_secret_is_written_otherwise_than_its_value_is_not_kept(
-    texts: ConfigTexts,
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        (
+            'api_key = "rl"\nmax_steps = 5\n[orchestrator]\nname = "rl-run"\nurl = "http://x/rl/v1"\n',
+            'api_key = "[redacted]"\nmax_steps = 5\n[orchestrator]\nname = "rl-run"\n'
+            'url = "http://x/rl/v1"\n',
+        ),
+        (
+            '[a]\napi_key = "EMPTY" # EMPTY\nmode = "EMPTY"\n[b]\ntoken = "a"\n',
+            '[a]\napi_key = "[redacted]" # EMPTY\nmode = "EMPTY"\n[b]\ntoken = "[redacted]"\n',
+        ),
+        (  # The secret is a name too, and is written in several ways.
+            '"api_key" = "api_key"\ntoken = """\napi_key"""\nlist = ["api_key", \'api_key\']\n',
+            '"api_key" = "[redacted]"\ntoken = "[redacted]"\nlist = ["api_key", \'api_key\']\n',
+        ),
+        (
+            'a = { hub.token = \'x"y\' }\r\nb = "x\\u0022y"\r\n',
+            'a = { hub.token = "[redacted]" }\r\nb = "x\\u0022y"\r\n',
+        ),
+        (
+            '# "token" = "a\ntoken = "b\\u0061#"\nx = "ba#"',
+            '# "token" = "a\ntoken = "[redacted]"\nx = "ba#"',
+        ),
+        ('token = "b\\u0061#"\nx = "ba#"', 'token = "[redacted]"\nx = "ba#"'),
+        # A long one is a secret elsewhere too.
+        (
+            '# was cAnAry-0123\npassword = "cAn\\u0041ry-0123"\nx = "cAnAry-0123"\ny = "cAn"\n',
+            '# was [redacted]\npassword = "[redacted]"\nx = "[redacted]"\ny = "cAn"\n',
+        ),
+    ],
+)
+def test_only_the_secrets_of_a_config_are_replaced(
+    texts: ConfigTexts, text: str, kept: str
 ) -> None:
-    text = 'password = "cAn\\u0041ry-0123456789"\n'
-    assert not texts.keep(digest_of(text), text)
+    assert texts.keep(digest_of(text), text)
+    found = texts.text(digest_of(text))
+    assert found == kept
+    assert hidden(found)
+
+
+def test_a_config_whose_secret_cannot_be_replaced_is_not_kept(texts: ConfigTexts) -> None:
+    text = 'password = "cAnAry-0123"\n[cAnAry-0123]\nx = 1\n'
+    assert not texts.keep(digest_of(text), text), "it is a name"
 
 
 @pytest.mark.parametrize("text", [".".join(["a"] * 20_000) + " = 1", "a = " + "[" * 5000])

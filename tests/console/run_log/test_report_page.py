@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -111,3 +112,11 @@ def test_the_command(
     assert main(words) == 4
     assert "--force" in capsys.readouterr().err
     assert main([*words, "--force"]) == 0
+
+
+def test_what_all_pods_cost_is_at_least_what_is_known() -> None:
+    known, unknown = STAYS[0], replace(STAYS[1], price=None)
+    assert "| in all | 3h 00m | at least $4.00 |" in report_page.markdown(RUN, (known, unknown), "")
+    assert "at least $4.00" in report_page.page(RUN, (known, unknown), "")
+    both = (replace(known, price=None), unknown)
+    assert "| in all | 3h 00m | not known |" in report_page.markdown(RUN, both, "")

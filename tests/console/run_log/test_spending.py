@@ -67,6 +67,12 @@ def test_a_run_that_was_moved_by_hand_ends_on_its_old_pod_where_it_goes_on() -> 
     assert [round(one.until_t - one.began_t) for one in alone] == [1000]
 
 
+def test_a_pod_whose_clock_is_ahead_is_paid_at_least_until_the_newest_step() -> None:
+    ahead = pod("one", -3600, 1, 40, -3600 - 500)
+    (found,) = stays([ahead], {"one"}, {"demo": 3.6}, fixtures.NOW)
+    assert found.cost == pytest.approx(0.5)
+
+
 def test_two_pods_with_one_run_are_one_history_in_order() -> None:
     old, new = pod("old", 1000, 1, 40, 500), pod("new", 300, 36, 50, 5)
     records = [fold(new, new.runs["demo"]), fold(old, old.runs["demo"])]
