@@ -326,8 +326,12 @@ SHAPES = {
     ),
     "runs-import": "`added`, `changed`, `same`: [name] each",
     "runs-cost": (
-        "`stays` [{`run`, `pod`, `seconds`, `cost` (null: no price is known)}] oldest first, "
-        "`total` (US dollars), `unpriced` [run]"
+        "`stays` [{`run`, `pod`, `provider` (null: nobody knows), `seconds`, `cost` (null: no "
+        "price is known)}] oldest first, `total` (US dollars of all runs), `unpriced` [run], "
+        "`by`, `groups` [{`key` (such as 2026-W49; null: no run, or a provider that nobody "
+        "knows), `runs`, `unused` (by no run), `all`, `unpriced`}], `rented` {`cost` (of the "
+        "machines rented here), `unused`, `unsure` (of how many it is not known whether they "
+        "exist)}, `all` (`total` and what no run used)"
     ),
     "run-lessons": '`lessons` [{`run` (or ""), `topic`, `text`}]',
     "runs-wandb": "`runs` [{`id`, `path`, `bytes` (null on a pod), `synced`, `argv`}], "
