@@ -7,11 +7,13 @@ from __future__ import annotations
 import argparse
 import math
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 
 from bs4_console.cli.output import emit, table
 from bs4_console.cli.sessions import pods
 from bs4_console.errors import UsageError
+from bs4_console.fleet.budgets import BudgetRow, budgets
 from bs4_console.fleet.costs import By, Costs, costs, monday_of
 from bs4_console.provision.book import Book
 from bs4_console.run_log import eta, record_fold, spending
@@ -73,12 +75,15 @@ def _stays(now: float) -> list[Stay]:
 def cost(options: argparse.Namespace) -> int:
     """Print what each run has cost on each pod, or each pod, provider or week, and the total in US
     dollars, from records on this machine. No pod is asked. Return 0. Raises UsageError for a run
-    that no pod has recorded.
+    that no pod has recorded, and if notify.toml, which may name budgets, is wrong.
     """
     if options.days is not None and not options.days > 0:
         raise UsageError(f"{options.days:g} days are no time.", "Give a number above 0.")
     now = time.time()
     found = paid(now)
+    limits = () if options.runs else budgets()
+    rows = [budget.row(found, now) for budget in limits]
+    verdicts = [budget.judge(found, now) for budget in limits]
     if options.runs:
         unknown = sorted(set(options.runs) - {stay.run for stay in found.stays})
         if unknown:
@@ -89,7 +94,7 @@ def cost(options: argparse.Namespace) -> int:
     if options.days is not None:
         found = found.during(now - options.days * _DAY_S, math.inf)
     if options.json:
-        _emit(found, options.by)
+        _emit(found, options.by, rows)
         return 0
     if options.by == "run":
         _print_stays(found)
@@ -97,6 +102,8 @@ def cost(options: argparse.Namespace) -> int:
         _print_groups(found, options.by)
     print(f"Total: ${found.runs:.2f}; time that runs shared on one pod counts once.")
     _print_machines(found)
+    for verdict in verdicts:
+        print(f"{verdict.pod.capitalize()}: {verdict.sentences[0]}.")
     if found.unpriced:
         print(f"Without a known price (`runs note RUN --price USD`): {', '.join(found.unpriced)}.")
     return 0
@@ -141,7 +148,7 @@ def _print_machines(found: Costs) -> None:
     print(f"In all: ${found.total:.2f}.")
 
 
-def _emit(found: Costs, by: By) -> None:
+def _emit(found: Costs, by: By, rows: Sequence[BudgetRow]) -> None:
     stays = []
     for one in found.used:
         stay = one.stay
@@ -174,4 +181,5 @@ def _emit(found: Costs, by: By) -> None:
         groups=groups,
         rented={"cost": found.rent, "unused": found.idle, "unsure": found.unsure},
         all=found.total,
+        budgets=rows,
     )

@@ -138,15 +138,15 @@ class Costs:
     def _by_week(self) -> dict[str | None, Costs]:
         mondays = set()
         for spell in (*self.used, *self.unused):
-            monday = _monday(date.fromtimestamp(spell.stay.began_t))
-            while midnight(monday) < spell.stay.until_t:
-                mondays.add(monday)
-                monday += timedelta(weeks=1)
+            day = monday(date.fromtimestamp(spell.stay.began_t))
+            while midnight(day) < spell.stay.until_t:
+                mondays.add(day)
+                day += timedelta(weeks=1)
         found: dict[str | None, Costs] = {}
-        for monday in sorted(mondays):
-            year, week, _ = monday.isocalendar()
-            following = monday + timedelta(weeks=1)
-            found[f"{year}-W{week:02}"] = self.during(midnight(monday), midnight(following))
+        for day in sorted(mondays):
+            year, week, _ = day.isocalendar()
+            following = day + timedelta(weeks=1)
+            found[f"{year}-W{week:02}"] = self.during(midnight(day), midnight(following))
         return found
 
 
@@ -185,7 +185,8 @@ def monday_of(week: str) -> date:
     return date.fromisocalendar(int(year), int(number), 1)
 
 
-def _monday(day: date) -> date:
+def monday(day: date) -> date:
+    """Return the Monday of the week of `day`."""
     return day - timedelta(days=day.weekday())
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from bs4_console.cli import run_costs
+from bs4_console.fleet import budgets
 from bs4_console.pods.inventory import Inventory, Pod
 from bs4_console.providers.base import Offer, Want
 from bs4_console.provision.book import Book
@@ -39,7 +40,9 @@ def console(
 ) -> Console:
     for name in ("CONFIG", "DATA", "STATE"):
         monkeypatch.setenv(f"BS4_{name}_DIR", str(tmp_path / name.lower()))
-    monkeypatch.setattr(run_costs, "time", SimpleNamespace(time=lambda: NOW))
+    clock = SimpleNamespace(time=lambda: NOW, monotonic=time.monotonic)
+    monkeypatch.setattr(run_costs, "time", clock)
+    monkeypatch.setattr(budgets, "time", clock)
     return Console(tmp_path, capsys)
 
 
@@ -142,3 +145,39 @@ def test_an_attempt_of_which_nobody_knows_whether_it_made_a_machine(console: Con
     told = console("runs", "cost")
     assert "Machines rented here: $6.00, of which $6.00 no run used.\n" in told
     assert "It is not known whether 1 of them exist; `provision list` asks.\n" in told
+
+
+def test_a_budget_that_an_idle_machine_spends(console: Console) -> None:
+    rent("one", NOW - 4 * HOUR_S, None, 5.0, "prime")
+    assert console("check", code=3).startswith("UNKNOWN - no pod is in the inventory")
+    path = console.root / "config" / "notify.toml"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("[budget]\nday = 24\nweek = 100.0\n")
+    path.chmod(0o600)
+    assert console("check", code=3).splitlines() == [
+        "UNKNOWN - inventory: no pod is in it",
+        "WARNING - daily budget: $20.00 of $24.00 was spent today (83 %); "
+        "`bs4-console runs cost --by pod` says on what | spent=20.00;19.20;24.00;0",
+        "OK - weekly budget: $20.00 of $100.00 was spent this week (20 %) "
+        "| spent=20.00;80.00;100.00;0",
+    ]
+    told = console("check", "--format", "prom", code=3)
+    assert 'bs4_budget_spent_dollars{pod="weekly budget"} 20.0\n' in told
+    assert "Daily budget: $20.00 of $24.00 was spent today (83 %)" in console("runs", "cost")
+    told = console.json("runs", "cost", "--days", "0.01")["budgets"]
+    assert [round(row["spent"]) for row in told] == [20, 20], "of the whole day and week"
+    assert [row["status"] for row in told] == ["WARNING", "OK"]
+    path.chmod(0o644)
+    assert "can be read by others" in console("check", code=3), "nobody knows what it says"
+
+
+def test_a_watcher_tells_of_a_budget_too(console: Console) -> None:
+    """One pod is in the inventory, and does not answer."""
+    Inventory().add(Pod(name="gone", host="127.0.0.1", port=1, user="root", ssh_config=False))
+    rent("one", NOW - 4 * HOUR_S, None, 5.0, "prime")
+    path = console.root / "config" / "notify.toml"
+    path.write_text("[budget]\nday = 20\n")
+    path.chmod(0o600)
+    words = ("check", "--watch", "--every", "1", "--cycles", "2", "--timeout", "0.5")
+    told = [line.split(" - ")[0].partition(" ")[2] for line in console(*words, code=2).splitlines()]
+    assert sorted(told) == ["CRITICAL: daily budget", "UNKNOWN: gone"]
