@@ -33,6 +33,8 @@ _HELP = {
     "bs4_disk_used_bytes": "Disk space in use.",
     "bs4_disk_size_bytes": "Size of the disk.",
     "bs4_telemetry_age_seconds": "Age of the newest telemetry.",
+    "bs4_budget_spent_dollars": "What was spent of a budget since its day, week or month began.",
+    "bs4_budget_dollars": "The budget.",
 }
 
 

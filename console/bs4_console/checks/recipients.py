@@ -11,10 +11,10 @@ from __future__ import annotations
 import os
 import stat
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict, cast
 from urllib.parse import urlsplit
 
 from bs4_console import locations
@@ -28,6 +28,15 @@ _KEYS = ("kind", "name", "url", "url_env", "token", "token_env", "min", "fail")
 
 
 ChannelKind = Literal["webhook", "ntfy", "apprise", "healthchecks"]
+
+
+class NotifyTables(TypedDict, total=False):
+    """What notify.toml holds: a table for each receiver, and the budgets by period. The values are
+    not checked yet.
+    """
+
+    notify: Sequence[Mapping[str, Any]]
+    budget: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -65,6 +74,20 @@ def channels(
     never shows an address or a token, if the file can be read by others, cannot be read, or is
     wrong.
     """
+    path, document = read(path)
+    entries = enumerate(document.get("notify", ()), 1)
+    found = tuple(_channel(path, number, entry, environment) for number, entry in entries)
+    names = [channel.name for channel in found]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise UsageError(f"{path} has two channels named {twice[0]}.", "Give each its own `name`.")
+    return found
+
+
+def read(path: Path | None = None) -> tuple[Path, NotifyTables]:
+    """Return the path of notify.toml, by default that in the console's configuration directory, and
+    its tables: none if there is no such file. Raises UsageError, which quotes nothing of it, if it
+    can be read by others, cannot be read, is no TOML, or holds something else.
+    """
     path = path or locations.config_dir() / "notify.toml"
     try:
         with path.open("rb") as handle:
@@ -76,7 +99,7 @@ def channels(
                 )
             document = tomllib.load(handle)
     except FileNotFoundError:
-        return ()
+        return path, {}
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         # The parser's message names a place, and may quote the text there.
         raise UsageError(
@@ -90,21 +113,16 @@ def channels(
         ) from None
     entries = document.get("notify", [])
     if (
-        set(document) - {"notify"}
+        set(document) - {"notify", "budget"}
+        or not isinstance(document.get("budget", {}), dict)
         or not isinstance(entries, list)
         or not all(isinstance(entry, dict) for entry in entries)
     ):
         raise UsageError(
-            f"{path} holds something else than [[notify]] tables.",
+            f"{path} holds something else than [[notify]] tables and a [budget].",
             "docs/check.md shows an example.",
         )
-    found = tuple(
-        _channel(path, number, entry, environment) for number, entry in enumerate(entries, 1)
-    )
-    names = [channel.name for channel in found]
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise UsageError(f"{path} has two channels named {twice[0]}.", "Give each its own `name`.")
-    return found
+    return path, cast(NotifyTables, document)
 
 
 def _line_of(error: Exception) -> str:

@@ -16,10 +16,13 @@ from bs4_console.checks.verdict import OK, UNKNOWN, WORDS, Verdict, aggregate, j
 from bs4_console.cli.output import clock, complain, emit
 from bs4_console.cli.sessions import linked, pods, session
 from bs4_console.errors import ConsoleError, UsageError, described
+from bs4_console.locations import config_dir
 from bs4_console.pods.inventory import Pod
 from bs4_console.pods.observer import link_incidents
 from bs4_console.pods.state import PodState
 
+#: Stands in place of pods that there are not: a budget alone says nothing about runs.
+NO_POD = Verdict(pod="inventory", level=UNKNOWN, sentences=["no pod is in it"])
 #: The exit code of a usage error. It is Nagios' code for a check that did not work.
 USAGE_CODE = UNKNOWN
 #: Seconds. More frequent checks would be a load, and telemetry has only one sample a second.
@@ -100,6 +103,8 @@ def run(options: argparse.Namespace) -> int:
         verdicts = _files(options)
     else:
         verdicts = asyncio.run(_judge_all(pods(options.pod), options.timeout))
+        if not options.pod and (money := asyncio.run(_judge_budgets())):
+            verdicts = [*(verdicts or [NO_POD]), *money]
     _show(verdicts, options.format)
     return aggregate(verdicts)
 
@@ -132,6 +137,19 @@ def _files(options: argparse.Namespace) -> list[Verdict]:
 async def _judge_all(known: Sequence[Pod], timeout: float) -> list[Verdict]:
     """Return the verdicts on several pods, which are read at the same time."""
     return list(await asyncio.gather(*(_judge(pod, timeout) for pod in known)))
+
+
+async def _judge_budgets() -> list[Verdict]:
+    """Return the verdict on each budget of notify.toml."""
+    if not (config_dir() / "notify.toml").exists():
+        return []  # what reads it takes longer to import than a pod to answer
+    from bs4_console.cli.run_costs import paid
+    from bs4_console.fleet.budgets import not_known, watched
+
+    try:
+        return list(await asyncio.gather(*(budget.judge() for budget in watched(paid))))
+    except ConsoleError as error:
+        return [not_known("budget of notify.toml", error)]
 
 
 async def _judge(pod: Pod, timeout: float) -> Verdict:
@@ -175,6 +193,8 @@ async def _watch(options: argparse.Namespace) -> int:
     from bs4_console.checks.recipients import channels
     from bs4_console.checks.transitions import Notice
     from bs4_console.checks.watch import Judged, WatchedFiles, WatchedPod, watch
+    from bs4_console.cli.run_costs import paid
+    from bs4_console.fleet import budgets
 
     if options.format not in ("text", "json"):
         raise UsageError(
@@ -192,7 +212,7 @@ async def _watch(options: argparse.Namespace) -> int:
     notifier = Notifier(channels(), complain)
     if not notifier.channels:
         complain(
-            "There is no notify.toml: what changes is only printed here. docs/check.md shows "
+            "notify.toml names no channel: what changes is only printed here. docs/check.md shows "
             "how to be told elsewhere."
         )
     live = [session(pod, deploy=False, keep="records") for pod in known]
@@ -201,6 +221,8 @@ async def _watch(options: argparse.Namespace) -> int:
         watched.append(WatchedFiles(Path(path), options.source, options.trainer))
     for one in live:
         watched.append(WatchedPod(one, options.timeout))
+    if not options.paths and not options.pod:
+        watched += budgets.watched(paid)
 
     def show(notice: Notice) -> None:
         if options.format == "json":

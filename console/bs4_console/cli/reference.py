@@ -44,7 +44,8 @@ SHAPES = {
         "value}, `incidents` [{`id`, `failure`, `run`, `severity`, `summary`, `playbook`}], "
         "`coverage` [what could not be seen], `sights` [{`run`, `witness`, `state` (running, "
         "stopped, gone, unknown), `detail`, `seen_t`, `looked_t`, `step`, `coverage`}], `checks` "
-        "[{`subject`, `status`, `text`}]}]. A PATH stands where a pod would."
+        "[{`subject`, `status`, `text`}]}]. A PATH stands where a pod would, "
+        "and so does a budget (`daily budget`)."
     ),
     "checkpoints": (
         "one object a run: `pod` (not for a directory), `run`, `trainer`, `output_dir`, `live`, "
@@ -326,8 +327,13 @@ SHAPES = {
     ),
     "runs-import": "`added`, `changed`, `same`: [name] each",
     "runs-cost": (
-        "`stays` [{`run`, `pod`, `seconds`, `cost` (null: no price is known)}] oldest first, "
-        "`total` (US dollars), `unpriced` [run]"
+        "`stays` [{`run`, `pod`, `provider` (null: nobody knows), `seconds`, `cost` (null: no "
+        "price is known)}] oldest first, `total` (US dollars of all runs), `unpriced` [run], "
+        "`by`, `groups` [{`key` (such as 2026-W49; null: no run, or a provider that nobody "
+        "knows), `runs`, `unused` (by no run), `all`, `unpriced`}], `rented` {`cost` (of the "
+        "machines rented here), `unused`, `unsure` (of how many it is not known whether they "
+        "exist)}, `all` (`total` and what no run used), "
+        "`budgets` [{`period` (day, week or month), `limit`, `spent`, `status`}]"
     ),
     "run-lessons": '`lessons` [{`run` (or ""), `topic`, `text`}]',
     "runs-wandb": "`runs` [{`id`, `path`, `bytes` (null on a pod), `synced`, `argv`}], "

@@ -102,7 +102,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     run_checklist.configure(listed)
     verbs.add_parser("lessons", help="the lessons of the imported document, of runs and of all")
-    costs = verbs.add_parser("cost", help="what runs have cost, on each of their pods and in all")
+    costs = verbs.add_parser(
+        "cost", help="what runs and rented machines have cost: by run, pod, provider or week"
+    )
     run_costs.configure(costs)
     until = verbs.add_parser("eta", help="time and cost to steps 100, 500, 1000 and the end")
     until.add_argument(

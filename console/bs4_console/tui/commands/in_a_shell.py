@@ -9,6 +9,7 @@ from collections.abc import Mapping
 #: that the screen is about; words in capital letters are for the person to fill in.
 WORDS: Mapping[str, str] = {
     "bench": "runs bench BASELINE STEP=FILE",
+    "budget": "runs cost --by provider",
     "checklist": "runs checklist {run} --pod {pod}",
     "cost": "runs cost {run}",
     "diagnose": "diagnose PATH",
