@@ -150,7 +150,7 @@ class Retention:
                 verify,
                 lambda one: self._busy(name, order, one, pause),
                 emergency=look.emergency,
-                worth=self._worth(look),
+                quality=self._quality(look),
             )
         if decision.refused:
             self._say(
@@ -213,16 +213,16 @@ class Retention:
             need = max(0, int(MARGIN * (seen.set_bytes or 0)) - _begun(sets))
         return _Look(run, order, sets, usage["free"], need, seen)
 
-    def _worth(self, look: _Look) -> dict[int, float]:
-        """Return how good each complete checkpoint is by the metric of the order, {} if the order
-        names none or nothing is old enough to go.
+    def _quality(self, look: _Look) -> best.Quality:
+        """Return how good the complete checkpoints are by the metric of the order. Nothing of it is
+        known if the order names none or nothing is old enough to go.
         """
         whole = numbers(complete_sets(look.sets))
         if not look.order.best or len(whole) <= look.order.at_least:
-            return {}
+            return best.Quality()
         directory = self._pod.runs.home.state / "steps" / look.run.name
         values = best.values_of(directory, look.order.best)
-        return best.worth(look.order.best, values, whole)
+        return best.quality(look.order.best, values, whole)
 
     def _pause(self, look: _Look) -> float:
         """Return the seconds until the next scan of the run: a quarter of the time between two
@@ -373,7 +373,7 @@ class Retention:
                 verify,
                 lambda one: self._unsaved(name, order, one),
                 emergency=now.emergency,
-                worth=self._worth(now),
+                quality=self._quality(now),
             )
         changed = {one.step: one for one in chosen}
         for one in decision.free:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bs4_common.checkpoints.best import best_first, values_of, worth
+from bs4_common.checkpoints.best import quality, values_of
 
 
 def write(directory: Path, *records: dict[str, Any]) -> Path:
@@ -38,12 +38,28 @@ def test_rewards_and_validations_are_read_apart(tmp_path: Path) -> None:
 def test_a_reward_counts_as_the_mean_of_ten_steps() -> None:
     """One lucky step makes no best checkpoint."""
     values = dict.fromkeys(range(1, 31), 0.5) | {10: 0.9} | dict.fromkeys(range(21, 31), 0.56)
-    found = worth("reward", values, [10, 20, 30])
-    assert found == pytest.approx({10: 0.54, 20: 0.5, 30: 0.56})
-    assert best_first(found) == [30, 10, 20]
+    found = quality("reward", values, [10, 20, 30])
+    assert found.known == pytest.approx({10: 0.54, 20: 0.5, 30: 0.56})
+    assert found.best_first() == [30, 10, 20]
 
 
 def test_a_validation_counts_for_the_checkpoint_after_it_and_a_loss_is_best_low() -> None:
     values = {8: 0.3, 10: 0.4, 25: 0.2}
-    assert worth("acc", values, [10, 20, 30]) == {10: 0.4, 30: 0.2}
-    assert best_first(worth("val/loss", values, [10, 20, 30])) == [30, 10]
+    assert quality("acc", values, [10, 20, 30]).known == {10: 0.4, 30: 0.2}
+    assert quality("val/loss", values, [10, 20, 30]).best_first() == [30, 10]
+
+
+def test_without_a_reward_a_checkpoint_may_be_the_best() -> None:
+    """Rewards come with each step, so those of steps 41 to 80 were lost. 60 was freed."""
+    values = dict.fromkeys((*range(1, 41), *range(81, 121)), 0.1)
+    found = quality("reward", values, [40, 60, 80, 100])
+    assert [step for step in (40, 60, 80, 100) if found.in_doubt(step)] == [60, 80]
+
+
+def test_between_two_validations_no_value_will_come() -> None:
+    found = quality("acc", {50: 0.1, 100: 0.2}, [20, 40, 60, 80, 95, 110, 120])
+    assert found.known == {60: 0.1, 110: 0.2}
+    assert found.unmeasured == {80, 95}
+    # 20 may have been validated before what is recorded; 120 may still be.
+    assert all(found.in_doubt(step) for step in (20, 40, 120))
+    assert quality("acc", {}, [20, 40]).in_doubt(20)
