@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import math
 import os
 import re
 import threading
@@ -25,6 +26,7 @@ from bs4_agent.checkpoints.retention_policy import Decision, OwnCleaning, decide
 from bs4_agent.checkpoints.rotation import in_words, plan_of
 from bs4_agent.pod import Pod
 from bs4_agent.runs.places import refuse_beside
+from bs4_agent.runs.records import start_by_clock
 from bs4_common.checkpoints import best
 from bs4_common.checkpoints.forecast import Forecast, forecast
 from bs4_common.checkpoints.inventory import texts
@@ -217,12 +219,13 @@ class Retention:
         """Return how good the complete checkpoints are by the metric of the order. Nothing of it is
         known if the order names none or nothing is old enough to go.
         """
-        whole = numbers(complete_sets(look.sets))
+        whole = complete_sets(look.sets)
         if not look.order.best or len(whole) <= look.order.at_least:
             return best.Quality()
-        directory = self._pod.runs.home.state / "steps" / look.run.name
-        values = best.values_of(directory, look.order.best)
-        return best.quality(look.order.best, values, whole)
+        records = best.records_of(self._pod.runs.home.state / "steps" / look.run.name)
+        written = {one.step: one.saved_t for one in whole}
+        way = best.lineage(look.order.best, records, starts_of(look.run), written)
+        return best.quality(look.order.best, way, written)
 
     def _pause(self, look: _Look) -> float:
         """Return the seconds until the next scan of the run: a quarter of the time between two
@@ -396,6 +399,15 @@ class Retention:
             self._book("guard", run=run, event=event, detail=detail)
         except SpoolFull:
             return
+
+
+def starts_of(run: Run) -> list[best.Start]:
+    """Return where and when each attempt of the run began, by which its checkpoints are judged."""
+    found = []
+    for attempt in run.attempts:
+        end = math.inf if attempt.end is None else attempt.end.t
+        found.append(best.Start(attempt.number, attempt.resume, start_by_clock(attempt), end))
+    return found
 
 
 def _begun(sets: list[StepSet]) -> int:

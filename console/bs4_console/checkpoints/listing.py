@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bs4_common.checkpoints.best import Quality, quality
+from bs4_common.checkpoints.best import Quality, Start, lineage, quality
 from bs4_common.checkpoints.forecast import ForecastRow
 from bs4_common.checkpoints.orders import Order
 from bs4_common.checkpoints.report import (
@@ -226,19 +228,33 @@ def quality_of(run: RunState, metric: str, found: CheckpointReport) -> Quality:
     the run's checkpoint report, the result of `of_pod`. Raises UsageError, which names the known
     metrics, if the run has recorded no metric of this name.
     """
-    recorded: dict[str, dict[int, float]] = {}
-    if rewards := run.series("reward"):
-        recorded["reward"] = dict(rewards)
-    for curve in validation.curves_of(run.eval_points):
-        recorded[curve.metric] = {int(step): value for step, value in curve.points}
-    if metric not in recorded:
+    known = [curve.metric for curve in validation.curves_of(run.eval_points)]
+    if run.series("reward"):
+        known.insert(0, "reward")
+    if metric not in known:
         raise UsageError(
             f"Nothing is recorded of {run.name} by the name {metric!r}, so no checkpoint would "
             "be freed.",
-            f"Known: {', '.join(recorded) or 'nothing yet'}.",
+            f"Known: {', '.join(known) or 'nothing yet'}.",
         )
-    whole = [one["step"] for one in found["checkpoints"] if one["complete"]]
-    return quality(metric, recorded[metric], whole)
+    written = {}
+    for one in found["checkpoints"]:
+        if one["complete"]:
+            written[one["step"]] = one["t"] or 0.0
+    return judged(run, metric, written)
+
+
+def judged(run: RunState, metric: str, written: Mapping[int, float]) -> Quality:
+    """Return how good the run's checkpoints are by `metric`, such as "reward". `written` has the
+    Unix time in seconds at which each was written, by its step. The pod judges them by the same
+    rules.
+    """
+    records = [*run.trainer_steps, *run.orchestrator_steps, *run.eval_points]
+    starts = []
+    for number, attempt in run.view.attempts.items():
+        end = math.inf if attempt.ended_t is None else attempt.ended_t
+        starts.append(Start(number, attempt.resume, attempt.started_t, end))
+    return quality(metric, lineage(metric, records, starts, written), written)
 
 
 def protects(state: PodState, run: str, metric: str) -> bool:
