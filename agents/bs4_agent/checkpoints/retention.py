@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import math
 import os
 import re
 import threading
@@ -26,7 +25,7 @@ from bs4_agent.checkpoints.retention_policy import Decision, OwnCleaning, decide
 from bs4_agent.checkpoints.rotation import in_words, plan_of
 from bs4_agent.pod import Pod
 from bs4_agent.runs.places import refuse_beside
-from bs4_agent.runs.records import start_by_clock
+from bs4_agent.runs.records import starts_of
 from bs4_common.checkpoints import best
 from bs4_common.checkpoints.forecast import Forecast, forecast
 from bs4_common.checkpoints.inventory import texts
@@ -399,15 +398,6 @@ class Retention:
             self._book("guard", run=run, event=event, detail=detail)
         except SpoolFull:
             return
-
-
-def starts_of(run: Run) -> list[best.Start]:
-    """Return where and when each attempt of the run began, by which its checkpoints are judged."""
-    found = []
-    for attempt in run.attempts:
-        end = math.inf if attempt.end is None else attempt.end.t
-        found.append(best.Start(attempt.number, attempt.resume, start_by_clock(attempt), end))
-    return found
 
 
 def _begun(sets: list[StepSet]) -> int:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,8 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bs4_agent.checkpoints.retention_policy import decide
-from bs4_common.checkpoints.best import WINDOW, Start, lineage, quality
+from bs4_common.checkpoints.best import WINDOW, Lineage, Quality, Start, lineage, quality
 from bs4_common.checkpoints.orders import Order
+from bs4_common.checkpoints.remote import prune
+from bs4_common.checkpoints.remote.pointer import Pointer
+from bs4_common.checkpoints.remote.steps import RemoteRun, RemoteStep
+from bs4_common.checkpoints.remote.store import Entry
 from tests.agent.checkpoints.test_retention_policy import ALONE, one
 
 #: How an attempt begins: afresh; from a checkpoint on the disk, which the agent knows; from one
@@ -42,7 +48,10 @@ class History:
     t: float = 0.0
     step: int = 0
     files: dict[int, Saved] = field(default_factory=dict)
-    store: dict[int, Saved] = field(default_factory=dict)
+    remote: dict[int, Saved] = field(default_factory=dict)
+    """What is in the store."""
+    archive: dict[int, Saved] = field(default_factory=dict)
+    """What has ever been there."""
     truth: dict[int, float] = field(default_factory=dict)
     """The values of the steps that led to the present weights."""
     way: list[tuple[int, int]] = field(default_factory=list)
@@ -54,10 +63,10 @@ class History:
         number, self.t = len(self.starts) + 1, self.t + 50.0
         if self.starts:
             self.starts[-1] = replace(self.starts[-1], end=self.t)
-        if how == "restored" and self.store:
+        if how == "restored" and self.archive:
             # Mostly the newest one, and sometimes one that an earlier attempt has left there.
-            step = self.chance.choice(sorted(self.store))
-            self.files[step] = replace(self.store[step], t=self.t + 50.0)
+            step = self.chance.choice(sorted(self.archive))
+            self.files[step] = replace(self.archive[step], t=self.t + 50.0)
         self.t += 100.0
         self.step, self.truth, self.way = 0, {}, []
         if how != "afresh" and self.files:
@@ -85,7 +94,8 @@ class History:
                 self.truth[self.step] = value
             if self.step % save == 0:
                 saved = Saved(self.t, number, dict(self.truth), list(self.way))
-                self.files[self.step] = self.store[self.step] = saved
+                for place in (self.files, self.archive, self.remote):
+                    place[self.step] = saved
                 self.obey()
 
     def obey(self) -> None:
@@ -101,15 +111,33 @@ class History:
             quality=quality(self.metric, way, written),
         )
         freed = {each.step for each in decision.free}
-        assert self.best() not in freed, (self, freed)
+        best = self.best(self.files)
+        assert best not in freed, (self, freed)
         for step in freed:
             del self.files[step]
+        self.prune(way, quality(self.metric, way, written), best)
 
-    def best(self) -> int | None:
+    def prune(self, way: Lineage, on_disk: Quality, best: int | None) -> None:
+        """Take from the store what may go there."""
+        entry = [Entry("x", 1, None, 0.0, "v")]
+        steps = []
+        for step, saved in sorted(self.remote.items()):
+            manifest: Any = SimpleNamespace(created_t=saved.t + 1.0)
+            steps.append(RemoteStep(step, saved.t, entry, manifest, ""))
+        run = RemoteRun(steps, Pointer(step=self.step, run="demo", t=0.0))
+        stored = quality(self.metric, way, prune.stored_t(run))
+        stays = prune.stays_for(self.metric, stored, on_disk, run)
+        gone = {each.step for each in prune.decide(run, self.order.last, 0, stays).remove}
+        assert best not in gone, (self, gone)
+        assert self.best(self.remote) not in gone, (self, gone)
+        for step in gone:
+            del self.remote[step]
+
+    def best(self, files: Mapping[int, Saved]) -> int | None:
         """The best checkpoint of the present weights' own past."""
         found: dict[int, float] = {}
         before = -1
-        for step, saved in sorted(self.files.items()):
+        for step, saved in sorted(files.items()):
             owner = next((number for number, began in self.way if began < step), None)
             if saved.attempt != owner:
                 continue  # left behind
