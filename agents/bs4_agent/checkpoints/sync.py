@@ -9,6 +9,7 @@ and turns its NDJSON output into the journal's `sync` records.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import json
 import subprocess
@@ -25,9 +26,10 @@ from bs4_agent.checkpoints.remote.process import command
 from bs4_agent.checkpoints.saved import is_saved
 from bs4_agent.checkpoints.sync_order import SyncOrder
 from bs4_agent.pod import Pod
-from bs4_agent.runs.records import attempt_numbers, spec_as_dict, start_by_clock
+from bs4_agent.runs.records import attempt_numbers, spec_as_dict, start_by_clock, starts_of
 from bs4_agent.workers import spawn
 from bs4_common.checkpoints import launch_record
+from bs4_common.checkpoints.orders import Order
 from bs4_common.checkpoints.remote.layout import Layout
 from bs4_common.checkpoints.sets import StepSet, complete_sets, numbers, step_sets
 from bs4_common.checkpoints.sync_view import SyncRecord, SyncView
@@ -121,8 +123,8 @@ class Syncs:
                 self._refused(run, error)
                 continue
             if job is not None:
-                if order is None or order != job.order:
-                    job.end()  # the order was changed; unfinished uploads are resumed
+                if order is None or order != job.order or self._best(run) != job.best:
+                    job.end()  # an order was changed; unfinished uploads are resumed
                 elif job.silent_s > SILENT_S:
                     job.end(kill=True)
                 continue
@@ -223,10 +225,17 @@ class Syncs:
             "point": ahead or (bool(steps) and steps[0] is newest),
             "keep_remote": order.keep_remote,
             "milestones": order.milestones,
+            "best": self._best(name),
+            "starts": [dataclasses.asdict(start) for start in starts_of(run)],
             "others": dict(list(others.items())[:_OTHERS]),
             "look": bool(steps) or unseen,
         }
         self._start(name, order, job)
+
+    def _best(self, name: str) -> str:
+        """Return the metric whose best checkpoint stays by the run's retention order, or ""."""
+        order = Order.of(self._book.ledger.orders.get(name))
+        return "" if order is None else order.best
 
     def _start(self, name: str, order: SyncOrder, body: UploadJob) -> None:
         """Start a worker and send it the job."""
@@ -243,7 +252,7 @@ class Syncs:
             # The run comes first, so the upload gets the lowest best-effort priority for the disk
             # (idle would starve). Its threads inherit it.
             psutil.Process(process.pid).ionice(psutil.IOPRIO_CLASS_BE, 7)
-        job = _Job(process, order)
+        job = _Job(process, order, body["best"])
         with self._lock:
             self._jobs[name] = job
         with contextlib.suppress(OSError):  # it has ended; its output says why
@@ -366,8 +375,8 @@ class _Job:
     failure.
     """
 
-    def __init__(self, process: subprocess.Popen[bytes], order: SyncOrder) -> None:
-        self.process, self.order = process, order
+    def __init__(self, process: subprocess.Popen[bytes], order: SyncOrder, best: str) -> None:
+        self.process, self.order, self.best = process, order, best
         self._ending = threading.Event()
         self.said_m = 0.0
         self._heard_m = time.monotonic()

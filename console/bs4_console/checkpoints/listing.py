@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bs4_common.checkpoints.best import best_first, worth
+from bs4_common.checkpoints.best import Quality, Start, lineage, quality
 from bs4_common.checkpoints.forecast import ForecastRow
 from bs4_common.checkpoints.orders import Order
 from bs4_common.checkpoints.report import (
@@ -221,28 +223,38 @@ def order_text(order: OrderRow) -> str:
     return text
 
 
-def best_step(run: RunState, metric: str, found: CheckpointReport) -> int | None:
-    """Return the training step of the run's best complete checkpoint by `metric`, such as "reward".
-    Return None if no complete checkpoint has a value of it. `found` is the run's checkpoint report,
-    the result of `of_pod`. Raises UsageError, which names the known metrics, if the run has
-    recorded no metric of this name.
+def quality_of(run: RunState, metric: str, found: CheckpointReport) -> Quality:
+    """Return how good the run's complete checkpoints are by `metric`, such as "reward". `found` is
+    the run's checkpoint report, the result of `of_pod`. Raises UsageError, which names the known
+    metrics, if the run has recorded no metric of this name.
     """
-    recorded: dict[str, dict[int, float]] = {}
-    if rewards := run.series("reward"):
-        recorded["reward"] = dict(rewards)
-    for curve in validation.curves_of(run.eval_points):
-        recorded[curve.metric] = {int(step): value for step, value in curve.points}
-    if metric not in recorded:
+    known = [curve.metric for curve in validation.curves_of(run.eval_points)]
+    if run.series("reward"):
+        known.insert(0, "reward")
+    if metric not in known:
         raise UsageError(
             f"Nothing is recorded of {run.name} by the name {metric!r}, so no checkpoint would "
             "be freed.",
-            f"Known: {', '.join(recorded) or 'nothing yet'}.",
+            f"Known: {', '.join(known) or 'nothing yet'}.",
         )
-    whole = [one["step"] for one in found["checkpoints"] if one["complete"]]
-    order = best_first(worth(metric, recorded[metric], whole))
-    if order:
-        return order[0]
-    return None
+    written = {}
+    for one in found["checkpoints"]:
+        if one["complete"]:
+            written[one["step"]] = one["t"] or 0.0
+    return judged(run, metric, written)
+
+
+def judged(run: RunState, metric: str, written: Mapping[int, float]) -> Quality:
+    """Return how good the run's checkpoints are by `metric`, such as "reward". `written` has the
+    Unix time in seconds at which each was written, by its step. The pod judges them by the same
+    rules.
+    """
+    records = [*run.trainer_steps, *run.orchestrator_steps, *run.eval_points]
+    starts = []
+    for number, attempt in run.view.attempts.items():
+        end = math.inf if attempt.ended_t is None else attempt.ended_t
+        starts.append(Start(number, attempt.resume, attempt.started_t, end))
+    return quality(metric, lineage(metric, records, starts, written), written)
 
 
 def protects(state: PodState, run: str, metric: str) -> bool:
@@ -255,12 +267,15 @@ def protects(state: PodState, run: str, metric: str) -> bool:
     return order is not None and order.best == metric
 
 
-def foresight(found: CheckpointReport, last: int, milestones: int, best: int | None = None) -> str:
+def foresight(
+    found: CheckpointReport, last: int, milestones: int, judged: Quality | None = None
+) -> str:
     """Return a sentence that says which of the run's checkpoints would be deleted at once by a new
     order that keeps only some of them. `found` is the run's checkpoint report, the result of
     `of_pod`. `last` is how many of the newest complete checkpoints stay. Steps that are multiples
-    of `milestones` stay too (0: none), and so does the step `best`, if it is not None. This is a
-    forecast: the pod itself decides, and also keeps checkpoints that are in use or in doubt.
+    of `milestones` stay too (0: none). If the order keeps the best checkpoint, `judged` says how
+    good they are; those that may be the best stay too. This is a forecast: the pod itself decides,
+    and also keeps checkpoints that are in use or in doubt.
     """
     own = ""
     if milestones and found["trainer_keeps"]:
@@ -268,6 +283,7 @@ def foresight(found: CheckpointReport, last: int, milestones: int, best: int | N
             f" The trainer's own keep_last ({found['trainer_keeps']}) deletes its part of "
             "milestones too; start without it next time."
         )
+    best = next(iter(judged.best_first()), None) if judged is not None else None
     if best is not None:
         own += f" Step {best} is the best now and stays."
         if found["trainer_keeps"] and not milestones:
@@ -276,12 +292,22 @@ def foresight(found: CheckpointReport, last: int, milestones: int, best: int | N
                 "all the same; start without it next time."
             )
     whole = [one["step"] for one in found["checkpoints"] if one["complete"]]
-    old = []
+    old: list[CheckpointRow] = []
+    doubts: list[str] = []
     if 2 <= last <= len(whole):
         for one in found["checkpoints"]:
+            if one["step"] >= whole[-last]:
+                continue
             milestone = milestones and one["complete"] and one["step"] % milestones == 0
-            if one["step"] < whole[-last] and not milestone and one["step"] != best:
+            if milestone or one["step"] == best:
+                continue
+            if judged is not None and one["complete"] and judged.in_doubt(one["step"]):
+                doubts.append(str(one["step"]))
+            else:
                 old.append(one)
+    if doubts:
+        own += f" Without a value, so kept as well: step{_s(doubts)} {', '.join(doubts[:8])}"
+        own += f" and {len(doubts) - 8} more." if len(doubts) > 8 else "."
     if not old:
         return "Nothing is older than these now; from now on older ones are freed for good." + own
     shown = ", ".join(str(one["step"]) for one in old[:8])

@@ -223,9 +223,11 @@ async def _keep(options: argparse.Namespace) -> int:
         run = run_of(live, options.name)
         if not options.off:
             found = await checkpoints.of_pod(live, options.name)
-            best = checkpoints.best_step(run, options.best, found) if options.best else None
+            judged = None
+            if options.best:
+                judged = checkpoints.quality_of(run, options.best, found)
             if not options.json:
-                print(checkpoints.foresight(found, options.last, options.milestones, best))
+                print(checkpoints.foresight(found, options.last, options.milestones, judged))
         action = await act(live, "keep", as_json=options.json, **body)
         if options.best and not checkpoints.protects(live.state, options.name, options.best):
             complain(
