@@ -200,6 +200,10 @@ class RunFacts:
     """True if the attempt ended because the whole pod did: it was rebooted, or its container was
     stopped and started again.
     """
+    untouched_s: float | None = None
+    """For a run of which only the files are read: for how many seconds nobody has written to its
+    logs and checkpoints, by the clock of the machine that reads them. None for every other run.
+    """
     leaving: Intent | None = None
     """How far the run had come when the agent was ordered to end, as the agent recorded it."""
 
