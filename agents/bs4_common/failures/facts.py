@@ -414,6 +414,16 @@ class Facts:
         """
         return next((disk for disk in self.disks or () if run in disk.runs), None)
 
+    def fullest(self, run: str) -> Disk | None:
+        """Return the fullest of the filesystems that the run `run` writes to, or None if none was
+        measured.
+        """
+        measured = []
+        for disk in self.disks or ():
+            if disk.share is not None and (run in disk.runs or run in disk.others):
+                measured.append(disk)
+        return max(measured, key=lambda disk: disk.share or 0.0, default=None)
+
     def rows(self, what: str, run: RunFacts) -> list[Mapping[str, Any]]:
         """Return the rows about the run `run` in the list `what`, for example "pods", that the
         console has supplied. The lists, and the keys of the dictionaries in them, are described at
