@@ -297,6 +297,23 @@ async def test_a_plan_newer_than_a_failed_fix_comes_first() -> None:
         assert "NOT RECOVERED" not in page(app)
 
 
+async def test_why_another_playbook_repairs_it_is_said() -> None:
+    session = fixtures.desync()
+    (incident,) = session.state.ledger.open_incidents("math-7b")
+    assert incident.playbook == "step-desync"
+    app = open_app(session)
+    async with app.run_test(size=(80, 50)) as pilot:
+        await drive(pilot, [session], ("i",))
+        assert "and not step-desync" not in page(app)
+        incident.playbook = "start-afresh"
+        app.screen.redraw()
+        said = " ".join(page(app).split())
+        assert (
+            "THE FIX start-afresh and not step-desync, because: No checkpoint is complete on every "
+            "side, so there is nothing to resume from" in said
+        )
+
+
 async def test_an_incident_without_a_playbook_says_so() -> None:
     session = fixtures.stale_gpus()
     app = open_app(session)

@@ -280,7 +280,11 @@ class IncidentScreen(MomentCommands, PageScreen):
         if plan is not None and plan.refused:
             return [[("NO PLAN", "head")], *fold(plan.refused, width, "warn")]
         if plan is not None:
-            return plans.plan_lines(plan, self.pod, clock, width, self._how_to_run(plan))
+            lines = plans.plan_lines(plan, self.pod, clock, width, self._how_to_run(plan))
+            if self.incident is not None and plan.playbook == self.incident.playbook:
+                text = playbook.load(plan.playbook)
+                lines[1:1] = view.instead(text, self.incident, width)
+            return lines
         if self._asked_key is not None:
             making = f"{self.pod.name} is making the plan"
             return [[("… ", "accent bold"), (making, "accent bold")]]
