@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -164,9 +164,9 @@ class ConsoleApp(Navigation, inherit_bindings=False):
         """
         self._remap()
         for sentence in self._told:
-            self.say(sentence, severity="warning")
+            self.say(sentence, severity="warning", lasting=True)
         self.fleet.on_change(self._changed)
-        self.fleet.on_problem(lambda sentence: self.say(sentence, severity="warning"))
+        self.fleet.on_problem(partial(self.say, severity="warning", lasting=True))
         # The first screen is painted before the sessions start, because their import of asyncssh
         # takes 0.18 s, as long as a paint.
         self.call_after_refresh(self.call_after_refresh, self.fleet.start)
@@ -268,12 +268,13 @@ class ConsoleApp(Navigation, inherit_bindings=False):
         for alert in found[:3]:
             # A toast would cover the details of the very row or run that a person looks at.
             toast = alert.rank == 4 and alert.key != shown
-            self.say(alert.text, severity="error" if toast else "warning")
+            self.say(alert.text, severity="error" if toast else "warning", lasting=True)
         if len(found) > 3:
             self.say(
                 f"And {len(found) - 3} more; {self.keys['urgent']} on the fleet goes from "
                 "one to the next.",
                 severity="warning",
+                lasting=True,
             )
         if self.alerts.may_sound(now):
             self._to_terminal(sound(found))
@@ -348,7 +349,7 @@ class ConsoleApp(Navigation, inherit_bindings=False):
         """
         keymap, complaints = check(self._keymap_wanted)
         for complaint in complaints:
-            self.say(complaint, severity="warning")
+            self.say(complaint, severity="warning", lasting=True)
         self.set_keymap(keymap)
         self.keys |= {name: commands.key_text(key.split(",")[0]) for name, key in keymap.items()}
 

@@ -107,6 +107,22 @@ async def test_incident_of_a_healthy_run_says_where_one_is() -> None:
         ).replace("\n   ", " ")
 
 
+async def test_a_refusal_goes_with_the_next_key_and_an_alert_does_not() -> None:
+    session = fixtures.healthy()
+    app = console(session)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await drive(pilot, [session], ("q",))
+        assert "q does nothing here" in text(app, NewsLine)
+        await pilot.press("down")
+        assert app.news is None
+        assert not app.screen.query_one(NewsLine).display
+        await drive(pilot, [session], ("r",))
+        assert app.news is not None, "the key that is refused now is answered"
+        app.say("a pod is lost", severity="warning", lasting=True)
+        await pilot.press("down")
+        assert app.news is not None
+
+
 async def test_news_stand_in_a_line_of_their_own_and_go_with_the_screen() -> None:
     """A message covers nothing. Only an error is a toast, and neither outlives its place."""
     session = fixtures.healthy()
