@@ -287,6 +287,21 @@ async def test_the_action_as_it_goes(scene: str, says: list[str]) -> None:
             assert text in page(app)
 
 
+async def test_the_verdict_is_seen_without_scrolling() -> None:
+    session = fixtures.failed_fix()
+    for step in session.state.ledger.actions[fixtures.ACTION].steps:
+        step.detail += " ended pid 4812 and what descends from it;" * 4
+    app = open_app(session)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await drive(pilot, [session], ("i",))
+        panel = app.screen.text
+        bottom = app.screen.main().region.bottom
+        (row,) = [y for y, line in enumerate(panel.lines) if "NOT RECOVERED" in text_of(line)]
+        (key,) = [y for y, line in enumerate(panel.lines) if "makes a new plan" in text_of(line)]
+        assert panel.region.y + row < bottom
+        assert panel.region.y + key < bottom
+
+
 async def test_a_plan_newer_than_a_failed_fix_comes_first() -> None:
     session = fixtures.failed_fix()
     fixtures.plan_record(session.state, action="later", ago=0)
