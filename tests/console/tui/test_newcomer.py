@@ -768,7 +768,7 @@ async def test_what_may_follow_a_command_is_said_where_it_is_typed() -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         await drive(pilot, [session], ("D", "F"))
         hint = text_of(app.screen.query_one("#offers", Panel).lines[0])
-        assert hint.startswith(" [N [M]|off]  Order the pod to keep the N newest")
+        assert hint.startswith(" [N [M]|off]  Order the pod to free older checkpoints.")
 
 
 async def test_a_message_has_its_sign_once() -> None:
