@@ -323,6 +323,31 @@ def test_the_step_of_an_earlier_attempt_is_known_as_such() -> None:
     assert run.step_of_earlier
 
 
+def test_a_run_that_was_started_again_has_no_step_yet_and_no_eta() -> None:
+    """The step, its age and the pace are those of the attempt before."""
+    pod = fixtures.healthy().state
+    run = pod.runs["code-14b"]
+    assert "eta 1h12m" in text_of(run_view.header(pod, run, fixtures.CLOCK, 120)[1])
+    fixtures.start_run(pod, "code-14b", "prime-rl", 500, 90, attempt=2, resume=180)
+    assert (run.word, run.eta_seconds()) == ("starting", None)
+    for width in (80, 120):
+        numbers = text_of(run_view.header(pod, run, fixtures.CLOCK, width)[1])
+        assert "no step yet, begun 1m30s ago" in numbers
+        assert not [word for word in ("eta", "step time", "last step") if word in numbers]
+    assert "code-14b starting, no step yet" in verdict.judge(pod).line()
+
+
+def test_a_run_without_a_step_of_the_trainer_has_no_last_step() -> None:
+    """The orchestrator steps first."""
+    pod = fixtures.healthy().state
+    run = pod.runs["code-14b"]
+    run.trainer_steps.clear()
+    assert run.step_seen is not None
+    numbers = text_of(run_view.header(pod, run, fixtures.CLOCK, 120)[1])
+    assert "last step" not in numbers
+    assert "no step yet" in numbers
+
+
 def test_the_steps_of_a_fix_come_before_their_explanation() -> None:
     found = fixtures.desync().state
     (one,) = found.ledger.open_incidents()

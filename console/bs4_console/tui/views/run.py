@@ -78,8 +78,12 @@ def _numbers(pod: PodState, run: RunState, clock: Clock) -> Iterator[Line]:
         share = min(1.0, run.steps_done / run.view.max_steps)
         where += [(" ", ""), *bar(share, 10), (f" {share:.0%}", "dim")]
     yield where
+    attempt = run.view.attempt
     if phrase := status.late(pod, run, clock):
         yield [("   ", ""), (phrase, "warn bold")]
+    elif attempt is not None and run.word == "starting":
+        begun = clock.wall() + (pod.link.clock_offset or 0.0) - attempt.started_t
+        yield [("   no step yet", "bold"), (f", begun {formatting.duration(begun)} ago", "dim")]
     else:
         eta = status.eta(pod, run, clock)
         yield [
@@ -87,7 +91,7 @@ def _numbers(pod: PodState, run: RunState, clock: Clock) -> Iterator[Line]:
             (formatting.NONE if eta is None else formatting.duration(eta), "bold"),
         ]
         yield [("   step time ", "dim"), (formatting.pace(run.step_seconds()), "bold")]
-        if run.step_seen is not None:
+        if run.has_stepped and run.step_seen is not None:
             ago = formatting.duration(clock.mono() - run.step_seen)
             yield [("   last step ", "dim"), (f"{ago} ago", "")]
     throughput = newest(run.trainer_steps, "throughput")
