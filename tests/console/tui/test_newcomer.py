@@ -715,7 +715,9 @@ def test_a_disk_is_as_full_as_df_says() -> None:
     session = fixtures.healthy()
     disk = session.state.latest["host"]["disks"][0]
     disk |= {"used": 90 * fixtures.GIB, "free": 2 * fixtures.GIB, "total": 100 * fixtures.GIB}
-    assert "90/100G 98% FULL" in text_of(run_view.host_line(session.state, fixtures.CLOCK, 120))
+    assert "/data 98% FULL, 2.0 GiB free" in text_of(
+        run_view.host_line(session.state, fixtures.CLOCK, 120)
+    )
     assert text_of(fleet.disk_summary(session.state)) == "98%"
     assert status.full_disks(session.state) == ["/data 98% full"]
     found = verdict.judge(session.state).line()

@@ -12,7 +12,7 @@ from bs4_console.tui.styled_text import Line, cut, fold, spread, text_of, whole,
 from bs4_console.tui.views.fleet import newest, step_line
 
 if TYPE_CHECKING:
-    from bs4_console.pods.samples import Host, Process, Telemetry
+    from bs4_console.pods.samples import DiskUsage, Host, Process, Telemetry
     from bs4_console.pods.state import PodState, RunState
     from bs4_console.tui.clock import Clock
 
@@ -144,16 +144,7 @@ def _host(record: Telemetry, width: int) -> Line:
         _amount(gap, "shm", host.get("shm_used"), host.get("shm_total")),
     ]
     for disk in host.get("disks") or []:
-        part = _share(
-            gap,
-            str(disk.get("path", "disk")),
-            disk.get("used"),
-            disk.get("total"),
-            disk_percent(disk),
-        )
-        if disk.get("read_only"):
-            part.append((" READ-ONLY", "bad bold"))
-        parts.append(part)
+        parts.append(_disk(gap, disk))
     hidden = []
     for name, how in (record.get("coverage") or {}).items():
         if how == "hidden":
@@ -191,18 +182,30 @@ def faded(line: Line) -> Line:
 
 
 def _amount(gap: str, name: str, used: float | None, total: float | None) -> Line:
-    return _share(gap, name, used, total, formatting.percent(used, total))
-
-
-def _share(
-    gap: str, name: str, used: float | None, total: float | None, share: float | None
-) -> Line:
     line: Line = [(f"{gap}{name} ", "dim")]
+    share = formatting.percent(used, total)
     if share is None:
         return [*line, (formatting.NONE, "dim")]
     full = share >= status.FULL_PERCENT
     line.append((f"{formatting.gib(used)}/{formatting.gib(total)}G", ""))
     return [*line, (f" {share:.0f}%{' FULL' if full else ''}", "warn bold" if full else "dim")]
+
+
+def _disk(gap: str, disk: DiskUsage) -> Line:
+    """Return a disk as "/data 41% used, 1.2 TiB free": what is free decides what may be done."""
+    line: Line = [(f"{gap}{disk.get('path', 'disk')} ", "dim")]
+    share, free = disk_percent(disk), disk.get("free")
+    if share is None:
+        line.append((formatting.NONE, "dim"))
+    else:
+        if free is None:
+            free = (disk.get("total") or 0) - (disk.get("used") or 0)
+        full = share >= status.FULL_PERCENT
+        word, role = ("FULL", "warn bold") if full else ("used", "")
+        line.append((f"{share:.0f}% {word}, {formatting.size(free)} free", role))
+    if disk.get("read_only"):
+        line.append((" READ-ONLY", "bad bold"))
+    return line
 
 
 def components_line(pod: PodState, run: RunState, clock: Clock, width: int) -> Line:
