@@ -424,7 +424,9 @@ class ConsoleApp(Navigation, inherit_bindings=False):
             if line := in_a_shell.command_line(word, *screen.subject().names):
                 self.copy(line, f"In a shell: {line}")
                 return ""
-            near = commands.meant(word) or get_close_matches(word, commands.BY_NAME, n=2)
+            if meant := commands.meant(word):
+                return _called(word, meant, screen.place)
+            near = get_close_matches(word, commands.BY_NAME, n=2)
             told = "Tab shows what there is, :help explains it"
             if near:
                 told = f"close to it: {', '.join(f':{name}' for name in near)}"
@@ -511,6 +513,19 @@ class ConsoleApp(Navigation, inherit_bindings=False):
         `screen` is ignored.
         """
         return ()
+
+
+def _called(word: str, names: Sequence[str], place: str) -> str:
+    """Return a sentence that says which commands, with these names, do what `word` means, and, if
+    none of them works on the screen `place`, where they do.
+    """
+    told = f"{word} is called {' or '.join(f':{name}' for name in names)} here"
+    where: set[str] = set()
+    for name in names:
+        where |= commands.BY_NAME[name].where
+    if place in where:
+        return f"{told}."
+    return f"{told}; that works on {', '.join(sorted(where))}."
 
 
 def configured(fleet: Fleet, *, read_only: bool = False, practice: bool = False) -> ConsoleApp:

@@ -510,7 +510,7 @@ async def test_the_prompt_knows_the_other_words_of_the_palette(typed: str, name:
     async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot)
         told = app.typed(typed, app.screen)
-        assert told.startswith(f"There is no command {typed!r}; ")
+        assert told.startswith(f"{typed} is called ")
         assert name in told
 
 
@@ -907,6 +907,18 @@ async def test_a_command_with_a_typing_error_names_what_is_close() -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         await drive(pilot, [], (":checkponts",))
         assert "There is no command 'checkponts'; close to it: :checkpoints" in page(app)
+
+
+async def test_kill_is_answered_with_the_stop_that_works_there() -> None:
+    session = fixtures.healthy()
+    app = console(session)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await drive(pilot, [session], ("enter", ":rollouts", ":kill"))
+        assert "kill is called :stop here." in page(app)
+        await drive(pilot, [session], ("escape", ":stop"))
+        assert isinstance(app.screen, stop.StopScreen)
+        await drive(pilot, [session], ("escape", ":messages", ":kill"))
+        assert "kill is called :stop here; that works on checkpoints, fleet, gpus" in page(app)
 
 
 def test_the_paths_of_a_checkpoint_keep_their_ends() -> None:

@@ -11,6 +11,7 @@ from bs4_console.tui.commands.command import (
     LOG,
     NOTES,
     POD,
+    ROLLOUTS,
     RUN,
     Command,
     on,
@@ -108,7 +109,7 @@ COMMANDS = (
             "and its GPUs are proved free. Shows who gets which signal and asks for the run's "
             "name. Files stay."
         ),
-        where=on(FLEET, RUN, INCIDENT, LOG, JOURNAL, GPUS, CHECKPOINTS),
+        where=on(FLEET, RUN, INCIDENT, LOG, JOURNAL, GPUS, CHECKPOINTS, ROLLOUTS),
         needs=("run", "write"),
         hint=79,
     ),
