@@ -724,6 +724,12 @@ def test_a_disk_is_as_full_as_df_says() -> None:
     assert "/data is 98 % full" in found
 
 
+def test_the_disk_is_there_at_80_columns_beside_what_cannot_be_seen() -> None:
+    line = text_of(run_view.host_line(fixtures.desync().state, fixtures.CLOCK, 80))
+    assert "◌ kernel log" in line
+    assert "/data 41% used, 1.2 TiB free" in line
+
+
 async def test_a_command_that_is_typed_without_a_filter_shows_all() -> None:
     sessions = fixtures.everything()
     app = console(*sessions)

@@ -139,12 +139,11 @@ def _host(record: Telemetry, width: int) -> Line:
     if host.get("cores") and width >= 110:
         line.append((f" of {host['cores']} cores", "dim"))
     gap = "   " if width >= 100 else "  "
-    parts = [
-        _amount(gap, "mem", host.get("mem_used"), host.get("mem_total")),
-        _amount(gap, "shm", host.get("shm_used"), host.get("shm_total")),
-    ]
+    parts = [_amount(gap, "mem", host.get("mem_used"), host.get("mem_total"))]
     for disk in host.get("disks") or []:
         parts.append(_disk(gap, disk))
+    # The last is the first to be left out on a narrow terminal.
+    parts.append(_amount(gap, "shm", host.get("shm_used"), host.get("shm_total")))
     hidden = []
     for name, how in (record.get("coverage") or {}).items():
         if how == "hidden":
