@@ -725,9 +725,13 @@ def test_a_disk_is_as_full_as_df_says() -> None:
 
 
 def test_the_disk_is_there_at_80_columns_beside_what_cannot_be_seen() -> None:
-    line = text_of(run_view.host_line(fixtures.desync().state, fixtures.CLOCK, 80))
+    pod = fixtures.desync().state
+    line = text_of(run_view.host_line(pod, fixtures.CLOCK, 80))
     assert "◌ kernel log" in line
     assert "/data 41% used, 1.2 TiB free" in line
+    pod.latest["host"]["disks"][0]["path"] = "/mnt/volume/users/alice/runs/outputs"
+    line = text_of(run_view.host_line(pod, fixtures.CLOCK, 80))
+    assert "…ce/runs/outputs 41% used, 1.2 TiB free" in line
 
 
 async def test_a_command_that_is_typed_without_a_filter_shows_all() -> None:

@@ -135,9 +135,7 @@ def _unseen(gap: str, width: int) -> Iterable[Line]:
 def _seen(entry: Evidence, width: int) -> list[Line]:
     place, source = entry["file"] or entry["stream"], entry["source"]
     number = f":{entry['line']}" if entry["line"] else ""
-    room = max(12, width - len(source) - len(number) - 5)
-    if len(place) > room:
-        place = "…" + place[-(room - 1) :]
+    place = formatting.path_end(place, max(12, width - len(source) - len(number) - 5))
     lines: list[Line] = [
         [("· ", "dim"), (source, "accent"), ("  ", ""), (place, "dim"), (number, "dim")]
     ]

@@ -95,7 +95,7 @@ def _numbers(pod: PodState, run: RunState, clock: Clock) -> Iterator[Line]:
             ago = formatting.duration(clock.mono() - run.step_seen)
             yield [("   last step ", "dim"), (f"{ago} ago", "")]
     throughput = newest(run.trainer_steps, "throughput")
-    if throughput is not None:
+    if throughput is not None and run.word != "starting":
         yield [("   ", ""), (f"{throughput:,.0f}", "bold"), (" tok/s", "dim")]
     yield [("   ", ""), (run.view.trainer, "dim")]
 
@@ -139,10 +139,11 @@ def _host(record: Telemetry, width: int) -> Line:
     if host.get("cores") and width >= 110:
         line.append((f" of {host['cores']} cores", "dim"))
     gap = "   " if width >= 100 else "  "
-    parts = [_amount(gap, "mem", host.get("mem_used"), host.get("mem_total"))]
+    parts: list[Line] = []
     for disk in host.get("disks") or []:
-        parts.append(_disk(gap, disk))
+        parts.append(_disk(gap, disk, 16 if width < 100 else 40))
     # The last is the first to be left out on a narrow terminal.
+    parts.append(_amount(gap, "mem", host.get("mem_used"), host.get("mem_total")))
     parts.append(_amount(gap, "shm", host.get("shm_used"), host.get("shm_total")))
     hidden = []
     for name, how in (record.get("coverage") or {}).items():
@@ -190,9 +191,12 @@ def _amount(gap: str, name: str, used: float | None, total: float | None) -> Lin
     return [*line, (f" {share:.0f}%{' FULL' if full else ''}", "warn bold" if full else "dim")]
 
 
-def _disk(gap: str, disk: DiskUsage) -> Line:
-    """Return a disk as "/data 41% used, 1.2 TiB free": what is free decides what may be done."""
-    line: Line = [(f"{gap}{disk.get('path', 'disk')} ", "dim")]
+def _disk(gap: str, disk: DiskUsage, room: int) -> Line:
+    """Return a disk as "/data 41% used, 1.2 TiB free": what is free decides what may be done. Its
+    path takes at most `room` cells.
+    """
+    path = formatting.path_end(disk.get("path", "disk"), room)
+    line: Line = [(f"{gap}{path} ", "dim")]
     share, free = disk_percent(disk), disk.get("free")
     if share is None:
         line.append((formatting.NONE, "dim"))
