@@ -15,7 +15,13 @@ from pathlib import Path
 from bs4_agent.observe import surroundings
 from bs4_agent.runs.registry import Runs
 from bs4_agent.telemetry.background import Background
-from bs4_common.checkpoints.inventory import inventory, size_of, step_directories
+from bs4_common.checkpoints.inventory import (
+    inventory,
+    one_on_each_disk,
+    size_of,
+    step_directories,
+    written_by,
+)
 from bs4_common.errors import AgentError
 from bs4_common.failures import environment_probes
 from bs4_common.failures.environment import Disk, Heap, RunEnvironment
@@ -230,24 +236,29 @@ class Collector:
         return heaps, sizes.at_checkpoint[0][1] if len(sizes.at_checkpoint) == 3 else None
 
     def _look_at_disks(self, now: float, runs: Sequence[Run]) -> None:
-        """Measure each filesystem that holds the output of a run, and the shared memory."""
-        by_device: dict[int, tuple[Path, list[str]]] = {}
+        """Measure each filesystem that a run writes to, and the shared memory."""
+        by_device: dict[int, _Seen] = {}
         for run in runs:
-            output = run.spec.output_dir
             try:
-                place = next((path for path in (output, *output.parents) if path.exists()), None)
-                if place is not None:
-                    by_device.setdefault(place.stat().st_dev, (place, []))[1].append(run.name)
-            except (OSError, ValueError):
-                continue  # gone in between, a broken mount, or a name that no disk takes: unknown
-        disks = [self._disk(now, place, names) for place, names in by_device.values()]
-        shm = self._disk(now, self._runs.scope.dev / "shm", [])
+                places = written_by(self._runs.trainer(run).layout(run.spec))
+            except (OSError, AgentError):
+                places = [run.spec.output_dir]  # a config that cannot be read
+            output = one_on_each_disk([run.spec.output_dir])
+            for device, place in one_on_each_disk(places).items():
+                seen = by_device.setdefault(device, _Seen(place))
+                if device in output:
+                    seen.runs.append(run.name)
+                else:
+                    seen.others.append(run.name)
+        disks = [self._disk(now, seen) for seen in by_device.values()]
+        shm = self._disk(now, _Seen(self._runs.scope.dev / "shm"))
         self._disks = (time.monotonic(), disks, shm)
 
-    def _disk(self, now: float, path: Path, runs: Sequence[str]) -> Disk:
+    def _disk(self, now: float, seen_at: _Seen) -> Disk:
         """Measure one filesystem. `growth` is bytes per second over the last five minutes, or None
         if the readings cover less than half of that.
         """
+        path = seen_at.path
         usage = disk_usage(path)
         used = usage["used"]
         growth = None
@@ -266,8 +277,20 @@ class Collector:
             free=usage["free"],
             read_only=usage["read_only"],
             growth=growth,
-            runs=tuple(runs),
+            runs=tuple(seen_at.runs),
+            others=tuple(seen_at.others),
         )
+
+
+@dataclass
+class _Seen:
+    """A place on a filesystem, and the names of the runs that write their output there, and of the
+    others that write something else there.
+    """
+
+    path: Path
+    runs: list[str] = field(default_factory=list)
+    others: list[str] = field(default_factory=list)
 
 
 def _heap(root: Path, settled: dict[Path, tuple[int, float]]) -> Heap:

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from bs4_agent.playbooks.pod_actions import PodActions
-from bs4_agent.playbooks.steps.waits import used_percent
+from bs4_agent.playbooks.steps.waits import mount_of, used_percent
+from bs4_common.checkpoints.inventory import one_on_each_disk, written_by
 from bs4_common.errors import LaunchFailed, UnknownRun
 from bs4_common.failures.compiled import VerifySettings
 from bs4_common.failures.facts import LogEvent, RunFacts
@@ -131,21 +132,21 @@ def disk_below(
     pause: Pause = time.sleep,
 ) -> Verdict:
     """Wait until the run has made some training steps that used tokens since the call began, then
-    check its disk, and return the verdict. The run has recovered only if it has made these steps
-    and less than `parameters["percent"]` percent of the file system with its output is used.
+    check its disks, and return the verdict. The run has recovered only if it has made these steps
+    and less than `parameters["percent"]` percent of each file system that it writes to is used.
     `parameters` also has `count` (how many steps, default 2) and `within` (seconds, default 1800).
     `say` is called with progress messages, and `pause` sleeps between two polls. `attempt` is not
     used.
     """
     percent = int(parameters["percent"])
     verdict = steps_continue(pod_actions, run, attempt, parameters, say, pause)
-    used = used_percent(pod_actions.run_facts(run).layout.output_dir)
+    places = one_on_each_disk(written_by(pod_actions.run_facts(run).layout))
+    fullest = max(places.values(), key=used_percent)
+    used, mount = used_percent(fullest), mount_of(fullest)
     if used >= percent:
-        return Verdict(
-            False, f"the run's disk is still {used:.0f} % full, not below {percent} %", None
-        )
+        return Verdict(False, f"{mount} is still {used:.0f} % full, not below {percent} %", None)
     return Verdict(
-        verdict.recovered, f"{verdict.detail}; the run's disk is {used:.0f} % full", verdict.step
+        verdict.recovered, f"{verdict.detail}; {mount} is {used:.0f} % full", verdict.step
     )
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from bs4_common.checkpoints.content import wanting
 from bs4_common.files import open_regular
-from bs4_common.trainers.base import Checkpoint, LaunchSpec, PartRule, Trainer
+from bs4_common.trainers.base import Checkpoint, LaunchSpec, PartRule, RunLayout, Trainer
 
 _STEP = re.compile(r"(?:global_)?step_(\d{1,12})")
 #: The most bytes of a pointer file, which holds one number.
@@ -72,6 +72,36 @@ def pointed(pointer: Path) -> int | None:
 def nearest(path: Path) -> Path:
     """Return `path` if it exists, otherwise the nearest directory above it that exists."""
     return next(place for place in (path, *path.parents) if place.exists())
+
+
+def written_by(layout: RunLayout) -> list[Path]:
+    """Return the directories that the run with this layout writes to, that of its output first."""
+    places = [
+        layout.output_dir,
+        layout.run_dir,
+        layout.trainer_checkpoints,
+        layout.orchestrator_checkpoints,
+        layout.broadcasts,
+        layout.rollouts,
+    ]
+    if layout.weights is not None:
+        places.append(layout.weights)
+    return places
+
+
+def one_on_each_disk(places: Iterable[Path]) -> dict[int, Path]:
+    """Return the first of `places` on each filesystem, by the filesystem's device number, in their
+    order. For one that does not exist, the nearest existing directory above it stands. One that
+    cannot be looked at is left out.
+    """
+    found: dict[int, Path] = {}
+    for place in places:
+        try:
+            there = nearest(place)
+            found.setdefault(there.stat().st_dev, there)
+        except (OSError, ValueError, StopIteration):
+            continue  # gone in between, a broken mount, or a name that no disk takes
+    return found
 
 
 def texts(paths: Iterable[Path]) -> list[str]:

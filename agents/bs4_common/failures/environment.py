@@ -19,8 +19,9 @@ from bs4_common.identity import Identity
 class Disk:
     """One filesystem. `path` is a place on it, and `used`, `total` and `free` are bytes; `free` is
     what an ordinary user may still write. `growth` is by how many bytes a second `used` has grown
-    in the last five minutes. `runs` are the names of the runs that write their output to it. None
-    means that a value is unknown.
+    in the last five minutes. `runs` are the names of the runs that write their output to it, and
+    `others` of those that write something else to it, such as checkpoints. None means that a value
+    is unknown.
     """
 
     path: str
@@ -30,6 +31,7 @@ class Disk:
     read_only: bool | None = None
     growth: float | None = None
     runs: Sequence[str] = ()
+    others: Sequence[str] = ()
 
     @property
     def share(self) -> float | None:

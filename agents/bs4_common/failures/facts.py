@@ -200,6 +200,10 @@ class RunFacts:
     """True if the attempt ended because the whole pod did: it was rebooted, or its container was
     stopped and started again.
     """
+    untouched_s: float | None = None
+    """For a run of which only the files are read: for how many seconds nobody has written to its
+    logs and checkpoints, by the clock of the machine that reads them. None for every other run.
+    """
     leaving: Intent | None = None
     """How far the run had come when the agent was ordered to end, as the agent recorded it."""
 
@@ -409,6 +413,16 @@ class Facts:
         unknown, for example because it was not measured in the last minute.
         """
         return next((disk for disk in self.disks or () if run in disk.runs), None)
+
+    def fullest(self, run: str) -> Disk | None:
+        """Return the fullest of the filesystems that the run `run` writes to, or None if none was
+        measured.
+        """
+        measured = []
+        for disk in self.disks or ():
+            if disk.share is not None and (run in disk.runs or run in disk.others):
+                measured.append(disk)
+        return max(measured, key=lambda disk: disk.share or 0.0, default=None)
 
     def rows(self, what: str, run: RunFacts) -> list[Mapping[str, Any]]:
         """Return the rows about the run `run` in the list `what`, for example "pods", that the

@@ -105,11 +105,20 @@ def directory_facts(
             read = _read(handle, log, trainer, engine, spec.run, known=True, thorough=thorough)
         reads[log.attempt].append(read)
     facts = _facts(trainer, spec, reads[newest], newest, _started(directory, trainer, spec))
+    written = [path.stat().st_mtime for path, _ in logs]
+    for checkpoint in facts.checkpoints:
+        written.append(checkpoint.newest_mtime)
+    untouched_s = time.time() - max(written) if written else None
     stops = {}
     for number in attempts:
         if (stop := _stop(reads[number])) is not None:
             stops[number] = stop
-    return replace(facts, stops=stops, stop_requested=newest in stops and stops[newest].ordered)
+    return replace(
+        facts,
+        stops=stops,
+        stop_requested=newest in stops and stops[newest].ordered,
+        untouched_s=untouched_s,
+    )
 
 
 def _wandb_logs(directory: Path, layout: RunLayout) -> list[Loose]:

@@ -164,7 +164,7 @@ def outlook(found: CheckpointReport) -> str:
     seen = found["forecast"]
     if seen["lasts"]:
         if seen["to_come"] is not None:
-            return "the disk fits all coming checkpoints"
+            return "room for all to come"
         return "the disk lasts"
     if seen["full_t"] is not None:
         return (

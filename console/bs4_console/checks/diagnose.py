@@ -20,7 +20,7 @@ from typing import BinaryIO, TypedDict, cast
 from bs4_common.failures import offline, opening
 from bs4_common.failures.compiled import Library, Playbook
 from bs4_common.failures.engine import Engine, Transition, transition_fields
-from bs4_common.failures.facts import RunFacts
+from bs4_common.failures.facts import Facts, RunFacts
 from bs4_common.failures.matcher import Rules
 from bs4_common.failures.offline import Loose
 from bs4_common.ledger import IncidentView
@@ -30,7 +30,7 @@ from bs4_console.files import REPORT_SUFFIX
 from bs4_console.logs.sources import SOURCES, by_content, by_name, of_suffix
 from bs4_console.trainers import registry as trainers
 
-__all__ = ["SOURCES", "UNCLEAR", "UnclearSource", "assuming", "diagnose"]
+__all__ = ["SOURCES", "AssumedDiagnosis", "UnclearSource", "assuming", "diagnose"]
 
 #: The most logs that are read in a directory that belongs to no run. A directory with more is a
 #: data set and not an incident.
@@ -40,8 +40,8 @@ _FILES = 200
 _SURE_SUFFIXES = {".log", ".stdout", ".stderr", ".out", ".err"}
 _SUFFIXES = _SURE_SUFFIXES | {".txt", ""}
 _TRIED = 10
-UNCLEAR = "what wrote it is not clear"
-"""A phrase of the coverage about a log, after its name."""
+#: A phrase of the coverage about a log, after its name.
+_UNCLEAR = "what wrote it is not clear"
 #: The suffixes of packed files, which follow the log's own.
 _PACKED = {".gz", ".bz2", ".xz", ".zst"}
 _SAMPLE = 256 * 1024
@@ -104,6 +104,10 @@ class Diagnosis(TypedDict):
     """Causes first."""
     coverage: list[str]
     """Phrases about what could not be seen."""
+    unjudged: list[str]
+    """The paths of logs, and of directories without any log, whose content could not be judged:
+    that they show no failure is not known.
+    """
     guessed: dict[str, str]
     """{name of a log: program}, for logs in a directory of which it was not clear which program
     wrote them. They were read as logs of the program that is named here.
@@ -119,6 +123,10 @@ class AssumedDiagnosis(TypedDict):
     """Causes first."""
     coverage: list[str]
     """Phrases about what could not be seen."""
+    unjudged: list[str]
+    """The paths of logs, and of directories without any log, whose content could not be judged:
+    that they show no failure is not known.
+    """
     assumed: dict[str, str]
     """{path of a log: program}, with the program that was assumed to have written the log."""
 
@@ -139,10 +147,11 @@ def assuming(
     `source` is the program that wrote the logs, if the caller knows it. The field `coverage` of the
     result names each unclear log in which no finding was made, whichever program was assumed. It
     also names a log without a finding if the log looks like that of a program other than `source`,
-    or is not text. Raises UsageError if a path cannot be read. Raises UnclearSource if it is not
-    clear which program wrote a file, the file is not text, and no other path has a finding.
+    or is not text. All of these are in the field `unjudged`, too. Raises UsageError if a path
+    cannot be read. Raises UnclearSource if it is not clear which program wrote a file, the file is
+    not text, and no other path has a finding.
     """
-    whole: AssumedDiagnosis = {"findings": [], "coverage": [], "assumed": {}}
+    whole: AssumedDiagnosis = {"findings": [], "coverage": [], "unjudged": [], "assumed": {}}
     unclear: UnclearSource | None = None
     with _kept(paths, source) as piped:
         for path in paths:
@@ -153,11 +162,15 @@ def assuming(
                     name, found = _assumed(path, trainer, piped)
                 except UnclearSource as error:
                     unclear = unclear or error
-                    whole["coverage"].append(f"{path} ({UNCLEAR})")
+                    whole["coverage"].append(f"{path} ({_UNCLEAR})")
+                    whole["unjudged"].append(str(path))
                     continue
                 whole["assumed"].update({str(path): name} if name else {})
             if source and _is_log(path) and not found["findings"]:
-                whole["coverage"] += _doubts(path, source)
+                doubts = _doubts(path, source)
+                whole["coverage"] += doubts
+                whole["unjudged"] += [str(path)] * len(doubts)
+            whole["unjudged"] += found["unjudged"]
             whole["findings"] += found["findings"]
             whole["coverage"] += found["coverage"]
             for file, name in found["guessed"].items():
@@ -204,7 +217,12 @@ def _assumed(path: Path, trainer: str | None, piped: BinaryIO) -> tuple[str, Dia
             f"{path} does not look like a log: it begins with bytes that are no text.",
             "Give the log itself, or a run's directory.",
         )
-    return "", {"findings": [], "coverage": [f"{path} ({UNCLEAR})"], "guessed": {}}
+    return "", {
+        "findings": [],
+        "coverage": [f"{path} ({_UNCLEAR})"],
+        "unjudged": [str(path)],
+        "guessed": {},
+    }
 
 
 def _head(path: Path, piped: BinaryIO) -> bytes:
@@ -281,6 +299,7 @@ def diagnose(
     library, rules = _prepared(compile_all())
     findings: list[FindingRow] = []
     coverage: list[str] = []
+    unjudged: list[str] = []
     guessed: dict[str, str] = {}
     subjects: list[_Subject] = []
     for path in paths:
@@ -299,14 +318,23 @@ def diagnose(
             if transition.event == "opened":
                 findings.append(_finding(transition, subject))
         coverage += [*facts.coverage, *subject.unread]
+        unjudged += subject.unjudged
+        if subject.run is not None and not _any_log(engine, facts):
+            unjudged.append(str(subject.run))
         coverage += [fault.phrase for fault in engine.faults]
         guessed |= subject.guessed
     findings.sort(key=lambda f: f["role"] != "root")
     return {
         "findings": findings,
         "coverage": list(dict.fromkeys(coverage)),
+        "unjudged": list(dict.fromkeys(unjudged)),
         "guessed": guessed,
     }
+
+
+def _any_log(engine: Engine, facts: Facts) -> bool:
+    """Return True if a log of the newest attempt has delivered a line."""
+    return any(engine.seen(run.name, run.attempt) for run in facts.runs)
 
 
 @functools.lru_cache(maxsize=1)
@@ -322,14 +350,16 @@ def _prepared(compiled: bytes) -> tuple[list[Playbook], Rules]:
 class _Subject:
     """One log, the loose logs of one directory, or one run directory. `read` returns its facts.
     `given` is the directory that the person named, and `run` the run's own directory in it (None
-    for a log). `unread` lists the files that were not read, with the reasons. `guessed` maps the
-    names of logs whose program was not clear to the source as whose logs they are read.
+    for a log). `unread` lists the files that were not read, with the reasons, and `unjudged` those
+    of them that are logs. `guessed` maps the names of logs whose program was not clear to the
+    source as whose logs they are read.
     """
 
     read: Callable[[Engine, bool], RunFacts]
     given: Path | None = None
     run: Path | None = None
     unread: Sequence[str] = ()
+    unjudged: Sequence[str] = ()
     guessed: Mapping[str, str] = field(default_factory=dict)
 
     def name(self, file: str) -> str:
@@ -443,13 +473,14 @@ def _directory(path: Path, source: str | None, trainer: str | None) -> list[_Sub
     runs = _run_directories(given, path, trainer)
     if runs:
         return [_run_directory(given, run, generation) for run, generation in runs]
-    logs, unread, generation, guessed = _loose(given, source, trainer)
-    if logs:
+    loose = _loose(given, source, trainer)
+    unjudged = [str(path / name) for name in loose.unjudged]
+    if loose.logs:
 
         def read(engine: Engine, thorough: bool) -> RunFacts:
-            return offline.loose_facts(logs, generation, engine, thorough=thorough)
+            return offline.loose_facts(loose.logs, loose.generation, engine, thorough=thorough)
 
-        return [_Subject(read, given, given, unread, guessed)]
+        return [_Subject(read, given, given, loose.unread, unjudged, loose.guessed)]
     if trainer is None:
         raise UsageError(
             f"{path} does not look like a run's output directory and holds no log of a known kind.",
@@ -459,7 +490,7 @@ def _directory(path: Path, source: str | None, trainer: str | None) -> list[_Sub
     def read_empty(engine: Engine, thorough: bool) -> RunFacts:
         return offline.directory_facts(given, trainer, engine, thorough=thorough)
 
-    return [_Subject(read_empty, given, given, unread, guessed)]
+    return [_Subject(read_empty, given, given, loose.unread, unjudged, loose.guessed)]
 
 
 def _run_directory(given: Path, run: Path, generation: str) -> _Subject:
@@ -516,16 +547,27 @@ def _run_directories(root: Path, path: Path, trainer: str | None) -> list[tuple[
     return found
 
 
-def _loose(
-    root: Path, source: str | None, trainer: str | None
-) -> tuple[list[Loose], list[str], str, dict[str, str]]:
-    """Return the logs of a directory that belongs to no run, the files that were not read, the
-    logs' generation, and by name of a log whose program was not clear the source as whose log it
-    is read. The logs count as one incident.
+@dataclass(frozen=True, kw_only=True)
+class _LooseLogs:
+    """The logs of a directory that belongs to no run. `unread` has the files that were not read,
+    with the reasons, and `unjudged` the names of those that must be logs: by their suffix, or
+    because the disk kept them back. `generation` is that of the logs, "" if unknown. `guessed` is
+    {name of a log whose program was not clear: the source as whose log it is read}.
     """
+
+    logs: Sequence[Loose]
+    unread: Sequence[str]
+    unjudged: Sequence[str]
+    generation: str
+    guessed: Mapping[str, str]
+
+
+def _loose(root: Path, source: str | None, trainer: str | None) -> _LooseLogs:
+    """Return the logs of a directory that belongs to no run. They count as one incident."""
     logs: list[Loose] = []
     guessed: dict[str, str] = {}
     unread: list[str] = []
+    unjudged: list[str] = []
     tried = 0
     generation = trainer or ""
     for path in _files(root):
@@ -535,6 +577,7 @@ def _loose(
                 wrote, of = _wrote(path, handle, source, trainer)
         except OSError as error:
             unread.append(f"{name} ({error.strerror})")
+            unjudged.append(name)
             continue
         if wrote:
             logs.append(Loose(wrote, name, path))
@@ -547,9 +590,13 @@ def _loose(
         if assumed:
             logs.append(Loose(assumed, name, path))
             guessed[name] = assumed
-        else:
-            unread.append(f"{name} ({UNCLEAR})")
-    return logs, unread, generation, guessed
+            continue
+        unread.append(f"{name} ({_UNCLEAR})")
+        if _suffix(path) in _SURE_SUFFIXES:
+            unjudged.append(name)
+    return _LooseLogs(
+        logs=logs, unread=unread, unjudged=unjudged, generation=generation, guessed=guessed
+    )
 
 
 def _assumed_source(path: Path, trainer: str | None) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bs4_console.checks.diagnose import EvidenceRow, diagnose
-from bs4_console.checks.verdict import OK, Reason, Verdict, level_of, unreachable, verdict
+from bs4_console.checks.verdict import OK, UNKNOWN, Reason, Verdict, level_of, unreachable, verdict
 from bs4_console.errors import UsageError
 from bs4_console.pods.observer import IncidentRow
 
@@ -16,9 +16,9 @@ from bs4_console.pods.observer import IncidentRow
 def judge_files(path: Path, source: str | None = None, trainer: str | None = None) -> Verdict:
     """Return the verdict whether the run is healthy that wrote the log, or the directory, at
     `path`: OK, WARNING, CRITICAL or UNKNOWN. It is UNKNOWN, with the reason as its sentence, if the
-    path cannot be read or it is not clear what wrote it. `source` is the program that wrote the
-    logs, such as "trainer", and `trainer` is "prime-rl-2026-01", "prime-rl" or "verl"; None means
-    that this is found out from the files.
+    path cannot be read, or if it, or a log in it, cannot be judged. `source` is the program that
+    wrote the logs, such as "trainer", and `trainer` is "prime-rl-2026-01", "prime-rl" or "verl";
+    None means that this is found out from the files.
     """
     try:
         report = diagnose([path], source, trainer)
@@ -42,6 +42,8 @@ def judge_files(path: Path, source: str | None = None, trainer: str | None = Non
                 "playbook": f["playbook"],
             }
         )
+    for name in report["unjudged"]:
+        found.append(Reason(UNKNOWN, name, f"{name} could not be judged"))
     return verdict(
         str(path),
         found or [Reason(OK, "files", "nothing known is wrong here")],

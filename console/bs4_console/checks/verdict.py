@@ -294,7 +294,7 @@ def _run(run: RunState, explained: bool) -> list[Reason]:
     """Return the entry for a run. A failed run has none if an open incident explains it."""
     word, step, goal = run.word, run.step, run.view.max_steps
     progress = "no step yet"
-    if step is not None:
+    if step is not None and word != "starting":
         progress = f"step {step}" + (f" of {goal}" if goal else "")
     subject = f"run {run.name}"
     if word != "failed":

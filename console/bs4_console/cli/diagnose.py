@@ -8,8 +8,9 @@ import argparse
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from bs4_console.checks.diagnose import SOURCES, UNCLEAR, FindingRow, assuming
+from bs4_console.checks.diagnose import SOURCES, AssumedDiagnosis, FindingRow, assuming
 from bs4_console.cli.output import emit, evidence_place, finding_code
+from bs4_console.errors import UNREACHABLE
 from bs4_console.failures.playbook_file import PlaybookFile
 from bs4_console.failures.playbooks import shipped
 from bs4_console.failures.step_words import sentence
@@ -19,7 +20,10 @@ from bs4_console.trainers.registry import TRAINERS
 SHOWN, MOST = 2, 200
 #: How a phrase about a log that was not given ends, after the name of its source.
 _NO_LOG = " log (never seen)"
-_NOT_SURE = "No known failure is seen, but what wrote a log is not clear: say it with --source."
+_NOT_SURE = (
+    "No known failure is seen, but not everything here could be judged. Say with --source what "
+    "wrote a log."
+)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -43,21 +47,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Read the given logs, run directories and crash reports, print what is wrong in them with the
-    evidence, and return the exit code: 1 if there are findings, else 0. Raises UsageError if a path
+    evidence, and return the exit code: 1 if there are findings, else 3 if something could not be
+    judged, else 0. Raises UsageError if a path
     cannot be read. Raises UnclearSource if a file is not text and no other path has a finding.
     Raises ConsoleError if a file of this console's own installation is missing.
     """
     report = assuming([Path(p) for p in options.paths], options.source, options.trainer)
     if options.json:
         emit("diagnose", **report)
-        return finding_code(report["findings"])
+        return _code(report)
     texts = {playbook["id"]: playbook for playbook in shipped()}
     for finding in report["findings"]:
         for line in _told(finding, texts.get(finding["id"], {})):
             print(line)
     if not report["findings"]:
-        unclear = any(UNCLEAR in phrase for phrase in report["coverage"])
-        print(_NOT_SURE if unclear else "Nothing known is wrong here.")
+        print(_NOT_SURE if report["unjudged"] else "Nothing known is wrong here.")
     for source in dict.fromkeys(report["assumed"].values()):
         logs = [path for path, name in report["assumed"].items() if name == source]
         were = "was" if len(logs) == 1 else "were"
@@ -67,6 +71,13 @@ def run(options: argparse.Namespace) -> int:
         )
     if report["coverage"]:
         print(f"not looked at: {_unseen(report['coverage'])}")
+    return _code(report)
+
+
+def _code(report: AssumedDiagnosis) -> int:
+    """Return the exit code: what could not be judged is unknown, and not well."""
+    if report["unjudged"] and not report["findings"]:
+        return UNREACHABLE
     return finding_code(report["findings"])
 
 

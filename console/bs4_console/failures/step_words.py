@@ -9,7 +9,12 @@ from typing import Any
 
 from bs4_console.failures.playbook_file import Parameters
 
-#: A sentence for each kind of step, and for a relaunch also the place from which it resumes.
+#: What `wait_until` of `disk-free` takes if a playbook names no percentage, as the agent does.
+DISK_PERCENT = 85
+#: The parameter that has a sentence of its own for each of its values, by kind of step.
+_VARIANT = {"relaunch": "resume", "wait_until": "condition"}
+#: A sentence for each kind of step, and for those of _VARIANT each value. A parameter's name in
+#: braces stands for its value.
 SENTENCES = {
     "stop_run": "Stop the run as its trainer asks for, then end every process that is left of it.",
     "end_processes": (
@@ -24,7 +29,12 @@ SENTENCES = {
     "move_run": "Move everything that the run has written to its trash. Nothing is deleted.",
     "move_files": "Move the files that are in the way to the run's trash. Nothing is deleted.",
     "edit_config": "Change the run's config file; the old one is kept in the run's trash.",
-    "wait_until": "Wait until the condition holds.",
+    "wait_until disk-free": (
+        "Wait until less than {percent} % of each disk that the run writes to is used: free space "
+        "there meanwhile."
+    ),
+    "wait_until port-free": "Wait until no process listens on the run's ports.",
+    "wait_until server-ready": "Wait until the run's inference server answers.",
     "end_port_holder": "End what a dead run has left on the run's port, by its identity.",
     "set_limit": "Raise the limit of open files for the next start.",
     "probe": "Ask the inference server for one token.",
@@ -50,16 +60,16 @@ SENTENCES = {
 def sentence(step: Mapping[str, Parameters | None]) -> str:
     """Return a sentence that says what one step of a repair does. `step` is written as in the file
     of the playbook that has the repair, `{kind: parameters}`. The parameters follow the sentence in
-    parentheses, except for the checkpoint from which the run resumes, which is named in the
-    sentence itself.
+    parentheses, except for those that are named in the sentence itself.
     """
     ((kind, parameters),) = step.items()
     values = dict(parameters or {})
-    if kind == "relaunch":
-        key = f"{kind} {values.pop('resume', '')}"
-    else:
-        key = kind
+    key = kind
+    if kind in _VARIANT:
+        key = f"{kind} {values.pop(_VARIANT[kind], '')}"
     said = SENTENCES.get(key, f"{key.replace('_', ' ')}.")
+    if "{percent}" in said:
+        said = said.replace("{percent}", str(values.pop("percent", DISK_PERCENT)))
     named = ", ".join(f"{name} {_value(value)}" for name, value in values.items())
     if named:
         return f"{said[:-1]} ({named})."

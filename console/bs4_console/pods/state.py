@@ -192,6 +192,11 @@ class RunState:
         number = self.trainer_steps[-1].get("attempt")
         return number is not None and number < present.number
 
+    @property
+    def has_stepped(self) -> bool:
+        """Return True if the newest attempt has finished a training step."""
+        return self.step is not None and not self.step_of_earlier
+
     def series(self, key: str) -> list[tuple[int, float]]:
         """Return the values of the metric `key` as (training step, value) pairs, sorted by step.
         For a step that several attempts did, the latest value is used. Values that are not numbers
@@ -217,25 +222,25 @@ class RunState:
 
     def eta_seconds(self) -> float | None:
         """Return the seconds until the run reaches its max_steps at its present pace. Return None
-        if the pace or max_steps is unknown, or if the run is not alive.
+        if the pace or max_steps is unknown, if the run is not alive, or if its newest attempt has
+        finished no step yet, whose pace nobody knows.
         """
         pace, goal = self.step_seconds(), self.view.max_steps
-        if pace is None or self.step is None or not goal or not self.alive:
+        if pace is None or not self.has_stepped or not goal or not self.alive:
             return None
         return max(0, goal - self.steps_done) * pace
 
     @property
     def word(self) -> str:
         """Return the state of the run in one word: registered, starting, running, finished, failed
-        or stopped. Screens show it and sort by it.
+        or stopped. It is starting until its newest attempt has finished a training step. Screens
+        show it and sort by it.
         """
         attempt = self.view.attempt
         if attempt is None:
             return "registered"
         if attempt.state != "ended":
-            if self.step is None:
-                return "starting"
-            return "running"
+            return "running" if self.has_stepped else "starting"
         if attempt.good:
             return "finished"
         return "stopped" if self.stopped else "failed"

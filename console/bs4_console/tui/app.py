@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -164,9 +164,9 @@ class ConsoleApp(Navigation, inherit_bindings=False):
         """
         self._remap()
         for sentence in self._told:
-            self.say(sentence, severity="warning")
+            self.say(sentence, severity="warning", lasting=True)
         self.fleet.on_change(self._changed)
-        self.fleet.on_problem(lambda sentence: self.say(sentence, severity="warning"))
+        self.fleet.on_problem(partial(self.say, severity="warning", lasting=True))
         # The first screen is painted before the sessions start, because their import of asyncssh
         # takes 0.18 s, as long as a paint.
         self.call_after_refresh(self.call_after_refresh, self.fleet.start)
@@ -268,12 +268,13 @@ class ConsoleApp(Navigation, inherit_bindings=False):
         for alert in found[:3]:
             # A toast would cover the details of the very row or run that a person looks at.
             toast = alert.rank == 4 and alert.key != shown
-            self.say(alert.text, severity="error" if toast else "warning")
+            self.say(alert.text, severity="error" if toast else "warning", lasting=True)
         if len(found) > 3:
             self.say(
                 f"And {len(found) - 3} more; {self.keys['urgent']} on the fleet goes from "
                 "one to the next.",
                 severity="warning",
+                lasting=True,
             )
         if self.alerts.may_sound(now):
             self._to_terminal(sound(found))
@@ -348,7 +349,7 @@ class ConsoleApp(Navigation, inherit_bindings=False):
         """
         keymap, complaints = check(self._keymap_wanted)
         for complaint in complaints:
-            self.say(complaint, severity="warning")
+            self.say(complaint, severity="warning", lasting=True)
         self.set_keymap(keymap)
         self.keys |= {name: commands.key_text(key.split(",")[0]) for name, key in keymap.items()}
 
@@ -425,7 +426,9 @@ class ConsoleApp(Navigation, inherit_bindings=False):
             if line := in_a_shell.command_line(word, *screen.subject().names):
                 self.copy(line, f"In a shell: {line}")
                 return ""
-            near = commands.meant(word) or get_close_matches(word, commands.BY_NAME, n=2)
+            if meant := commands.meant(word):
+                return _called(word, meant, screen.place)
+            near = get_close_matches(word, commands.BY_NAME, n=2)
             told = "Tab shows what there is, :help explains it"
             if near:
                 told = f"close to it: {', '.join(f':{name}' for name in near)}"
@@ -512,6 +515,19 @@ class ConsoleApp(Navigation, inherit_bindings=False):
         `screen` is ignored.
         """
         return ()
+
+
+def _called(word: str, names: Sequence[str], place: str) -> str:
+    """Return a sentence that says which commands, with these names, do what `word` means, and, if
+    none of them works on the screen `place`, where they do.
+    """
+    told = f"{word} is called {' or '.join(f':{name}' for name in names)} here"
+    where: set[str] = set()
+    for name in names:
+        where |= commands.BY_NAME[name].where
+    if place in where:
+        return f"{told}."
+    return f"{told}; that works on {', '.join(sorted(where))}."
 
 
 def configured(fleet: Fleet, *, read_only: bool = False, practice: bool = False) -> ConsoleApp:

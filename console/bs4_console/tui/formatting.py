@@ -165,6 +165,13 @@ def clip(text: str, width: int) -> str:
     return text[: max(0, width - 1)] + "…"
 
 
+def path_end(path: str, width: int) -> str:
+    """Return a path in at most `width` characters, without its beginning if it is longer: the paths
+    of one run begin alike.
+    """
+    return path if len(path) <= width else f"…{path[len(path) - width + 1 :]}"
+
+
 def count(n: int, noun: str) -> str:
     """Return the number `n` followed by `noun`, a word in the singular, put into the plural unless
     `n` is 1: 1 process, 3 processes.

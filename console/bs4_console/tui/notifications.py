@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from textual.app import App
+from textual.events import Event, Key
 from textual.notifications import SeverityLevel
 from textual.screen import Screen
 from textual.worker import Worker, WorkerState
@@ -35,12 +36,13 @@ NEWS_S = 8.0
 class News:
     """A message to the person (`text`) that stands above the key bar. `severity` is "information"
     or "warning" and decides its colour. It is taken away when this machine's monotonic clock shows
-    `until`, in seconds.
+    `until`, in seconds. Unless it is `lasting`, the next key takes a warning away.
     """
 
     text: str
     severity: SeverityLevel
     until: float
+    lasting: bool = False
 
 
 class Notifications(App[int]):
@@ -56,11 +58,20 @@ class Notifications(App[int]):
         self._news: News | None = None
         self._after_failure: dict[str, Callable[[], None]] = {}
 
-    def say(self, text: str, more: str = "", severity: SeverityLevel = "information") -> None:
+    def say(
+        self,
+        text: str,
+        more: str = "",
+        severity: SeverityLevel = "information",
+        *,
+        lasting: bool = False,
+    ) -> None:
         """Show a message, and add it to the list of messages. `text` is what happened, and `more` a
         detail or what to do next, or "". An error (`severity` "error") is shown as a toast.
         Information and warnings stand in the line above the key bar, where they cover nothing, for
-        NEWS_S (8) seconds or until another screen is shown.
+        NEWS_S (8) seconds or until another screen is shown. A warning mostly says why a key or
+        command did nothing: the next key takes it away, unless it is `lasting`, because it tells of
+        something that has happened by itself.
         """
         text, more = redacted(text), redacted(more)
         self.messages.append(Said(self.clock.wall(), severity, text, more))
@@ -68,8 +79,17 @@ class Notifications(App[int]):
         if severity == "error":
             self.notify(shown, severity=severity, markup=False)
             return
-        self._news = News(shown, severity, self.clock.mono() + NEWS_S)
+        self._news = News(shown, severity, self.clock.mono() + NEWS_S, lasting)
         self.show_news()
+
+    async def on_event(self, event: Event) -> None:
+        """Handle an event of the terminal. A key first takes away the warning that answered the
+        last one.
+        """
+        pressed = isinstance(event, Key) and not event.is_forwarded
+        if pressed and self._news is not None and self._news.severity == "warning":
+            self.forget_line()
+        await super().on_event(event)
 
     @property
     def news(self) -> News | None:
@@ -89,9 +109,12 @@ class Notifications(App[int]):
         self.clear_notifications()
 
     def forget_line(self) -> None:
-        """Remove the message above the key bar, because it was about another row. Toasts stay."""
-        self._news = None
-        self.show_news()
+        """Remove the message above the key bar, because it was about another row or key. Toasts
+        stay, and so does a lasting message.
+        """
+        if self._news is not None and not self._news.lasting:
+            self._news = None
+            self.show_news()
 
     def say_end(self, action: ActionView, text: str) -> None:
         """Show `text` as a message if the action has ended: as information if the action was done,

@@ -118,7 +118,7 @@ class SavedView:
             return
         if self._complaint and not self._said:
             self._said = True
-            app.say(self._complaint, severity="warning")
+            app.say(self._complaint, severity="warning", lasting=True)
         # A screen that is being built or taken down is noted the next time.
         with contextlib.suppress(NoMatches):
             self.note(app)

@@ -17,7 +17,7 @@ from bs4_agent.book import Book
 from bs4_agent.playbooks import plan as plans
 from bs4_agent.playbooks import ports, sharedmemory
 from bs4_agent.playbooks.pod_actions import Context
-from bs4_agent.playbooks.steps import STEPS
+from bs4_agent.playbooks.steps import STEPS, waits
 from bs4_agent.playbooks.verify import VERIFIERS
 from bs4_common.errors import NotApplicable, PlanChanged, Refused, StepFailed
 from bs4_common.failures.compiled import Library, Playbook
@@ -448,6 +448,32 @@ def test_waiting_ends_with_the_condition_or_says_what_to_do(pod_actions: PodActi
     disk = step.plan(where, {"condition": "disk-free", "percent": 99, "within": "1m"})
     assert disk.parameters == {"condition": "disk-free", "percent": 99, "within": 60.0}
     assert step.done(where, disk)
+
+
+def test_waiting_for_a_disk_looks_at_each_that_the_run_writes_to(
+    pod_actions: PodActions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The checkpoints lie on a full disk of their own; that of the output has room."""
+    elsewhere = Path("/dev/shm")
+    if elsewhere.stat().st_dev == pod_actions.root.stat().st_dev:
+        pytest.skip("/dev/shm is no file system of its own here")
+    pod_actions.layout = dataclasses.replace(
+        pod_actions.layout, trainer_checkpoints=elsewhere / "checkpoints"
+    )
+    real = waits.used_percent
+
+    def used(path: Path) -> float:
+        return 97.0 if path == elsewhere else min(50.0, real(path))
+
+    monkeypatch.setattr(waits, "used_percent", used)
+    step, where = STEPS["wait_until"], context(pod_actions)
+    planned = step.plan(where, {"condition": "disk-free", "percent": 90, "within": "0.1s"})
+    assert "/dev/shm is used (at most 0 s)" in planned.title
+    said: list[str] = []
+    with pytest.raises(StepFailed, match=r"(?s)must be freed.*checkpoints list") as failed:
+        step.act(where, planned, [], said.append)
+    assert said[0].startswith("/dev/shm is 97 % full: ")
+    assert said[0] in str(failed.value)
 
 
 def test_a_probe_asks_and_a_dead_server_ends_the_plan(pod_actions: PodActions) -> None:

@@ -145,7 +145,7 @@ def test_the_outlook_of_each_forecast() -> None:
         return listing.outlook({"forecast": {**base, **forecast}, "live": True})
 
     assert say(lasts=True) == "the disk lasts"
-    assert say(lasts=True, to_come=4) == "the disk fits all coming checkpoints"
+    assert say(lasts=True, to_come=4) == "room for all to come"
     assert say(full_t=time.time() + 7200, full_step=40) == "full in 2h 00m (step 40)"
     assert say() == "room for 3 more"
 

@@ -78,6 +78,7 @@ def test_a_log_that_was_perhaps_read_wrongly_is_named(
     (tmp_path / "bin.log").write_bytes(bytes(range(256)) * 40)
     binary = console("diagnose", str(tmp_path / "bin.log"), "--source", "trainer")
     assert f"not looked at: {tmp_path / 'bin.log'}, which is no text: give the log" in binary.out
+    assert (wrong.code, binary.code) == (3, 3)
     right = console("diagnose", str(log), "--source", "inference")
     assert "which it looks like" not in right.out
 
@@ -103,11 +104,34 @@ def test_what_cannot_be_read(console: Console, tmp_path: Path) -> None:
         assert done.code == 2
         assert says in done.sentence
     answer = console("diagnose", str(tmp_path / "plain.txt"))
-    assert answer.code == 0
+    assert answer.code == 3
     assert "plain.txt (what wrote it is not clear)" in answer.out
     assert "Nothing known is wrong" not in answer.out
-    assert console("diagnose", str(tmp_path / "odd.txt"), "--source", "trainer").code == 0
-    assert console("diagnose", str(tmp_path / "empty"), "--trainer", "prime-rl").code == 0
+    for words in (
+        (str(tmp_path / "odd.txt"), "--source", "trainer"),
+        (str(tmp_path / "empty"), "--trainer", "prime-rl"),
+    ):
+        done = console("diagnose", *words, "--json")
+        assert (done.code, done.json["findings"], done.json["unjudged"]) == (3, [], [words[0]])
+
+
+def test_one_log_that_cannot_be_judged_makes_the_answer_unknown(
+    console: Console, log: Path, tmp_path: Path
+) -> None:
+    """A script that asks for 0 must not take what nobody has judged for well; a note beside the
+    logs is no log.
+    """
+    (tmp_path / "trainer.log").write_bytes(b"12:00:00    INFO all is well\n")
+    log.unlink()
+    (tmp_path / "notes.txt").write_bytes(b"what I did today\n")
+    done = console("diagnose", str(tmp_path))
+    assert (done.code, done.out.splitlines()[0]) == (0, "Nothing known is wrong here.")
+    odd = tmp_path / "odd.log"
+    odd.write_bytes(b"what I did today\n")
+    for paths in ((str(tmp_path),), (str(tmp_path / "trainer.log"), str(odd))):
+        done = console("diagnose", *paths, "--json")
+        assert (done.code, done.json["unjudged"]) == (3, [str(odd)])
+        assert console("check", *paths).code == 3
 
 
 def test_a_directory_of_loose_logs_is_one_incident(console: Console, tmp_path: Path) -> None:

@@ -12,7 +12,9 @@ def test_every_kind_of_step_has_words() -> None:
     """
     steps = dict(schema()["properties"]["fix"]["items"]["properties"])
     relaunch = steps.pop("relaunch")["properties"]["resume"]["enum"]
-    assert set(SENTENCES) == {*steps, *(f"relaunch {how}" for how in relaunch)}
+    waits = steps.pop("wait_until")["properties"]["condition"]["enum"]
+    named = {f"relaunch {how}" for how in relaunch} | {f"wait_until {what}" for what in waits}
+    assert set(SENTENCES) == {*steps, *named}
 
 
 def test_parameters_are_told() -> None:
@@ -22,6 +24,14 @@ def test_parameters_are_told() -> None:
     assert (
         told
         == "Change the run's config file; the old one is kept in the run's trash (set a.b = 1)."
+    )
+
+
+def test_the_wait_for_a_full_disk_says_what_to_do() -> None:
+    step = {"wait_until": {"condition": "disk-free", "percent": 90, "within": "30m"}}
+    assert sentence(step) == (
+        "Wait until less than 90 % of each disk that the run writes to is used: free space there "
+        "meanwhile (within 30m)."
     )
 
 

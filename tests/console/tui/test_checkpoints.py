@@ -46,6 +46,15 @@ def test_rows_say_what_is_whole_where_it_lies_and_what_is_missing() -> None:
     assert text_of(rows[2].cells["parts"]) == "trainer"
 
 
+async def test_what_the_disk_has_room_for_is_whole_at_80_columns() -> None:
+    session = fixtures.saved()
+    app = console(session)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await drive(pilot, [session], ("D",))
+        (line,) = [row for row in page(app).splitlines() if row.startswith(" now ")]
+        assert line.rstrip().endswith("; room for all to come")
+
+
 def test_the_parts_are_whole_where_there_is_room() -> None:
     parts = "trainer orchestrator broadcast weights"
     table = RowTable(view.COLUMNS)

@@ -96,6 +96,16 @@ def panel(app: Any, name: str) -> str:
     return "\n".join(text_of(line) for line in app.screen.query_one(name, Panel).lines)
 
 
+def test_a_compared_value_is_rounded_as_the_runs_own() -> None:
+    mine, theirs = [(n, 38.4) for n in range(3)], [(n, 41.27) for n in range(3)]
+    others = [braille.Overlay("B", 0, theirs)]
+    drawn = curves.chart(curves.Curve("MFU %", mine, others=others), 60, 9, 0, 2)
+    assert text_of(drawn[0]).split() == ["MFU", "%", "38", "B", "41"]
+    small = curves.chart(curves.Curve("MFU %", [(0, 38.4), (1, 41.27)]), 20, 4, 0, 1)
+    assert text_of(small[0]).split() == ["MFU", "%", "41"]
+    assert text_of(small[-1]).split() == ["38", "…", "41"]
+
+
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
 async def test_the_overtaken_attempt_at_every_size(size: tuple[int, int]) -> None:
     session = fixtures.desync()

@@ -287,6 +287,21 @@ async def test_the_action_as_it_goes(scene: str, says: list[str]) -> None:
             assert text in page(app)
 
 
+async def test_the_verdict_is_seen_without_scrolling() -> None:
+    session = fixtures.failed_fix()
+    for step in session.state.ledger.actions[fixtures.ACTION].steps:
+        step.detail += " ended pid 4812 and what descends from it;" * 4
+    app = open_app(session)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await drive(pilot, [session], ("i",))
+        panel = app.screen.text
+        bottom = app.screen.main().region.bottom
+        (row,) = [y for y, line in enumerate(panel.lines) if "NOT RECOVERED" in text_of(line)]
+        (key,) = [y for y, line in enumerate(panel.lines) if "makes a new plan" in text_of(line)]
+        assert panel.region.y + row < bottom
+        assert panel.region.y + key < bottom
+
+
 async def test_a_plan_newer_than_a_failed_fix_comes_first() -> None:
     session = fixtures.failed_fix()
     fixtures.plan_record(session.state, action="later", ago=0)
@@ -295,6 +310,23 @@ async def test_a_plan_newer_than_a_failed_fix_comes_first() -> None:
         await drive(pilot, [session], ("i",))
         assert "PLAN step-desync" in page(app)
         assert "NOT RECOVERED" not in page(app)
+
+
+async def test_why_another_playbook_repairs_it_is_said() -> None:
+    session = fixtures.desync()
+    (incident,) = session.state.ledger.open_incidents("math-7b")
+    assert incident.playbook == "step-desync"
+    app = open_app(session)
+    async with app.run_test(size=(80, 50)) as pilot:
+        await drive(pilot, [session], ("i",))
+        assert "and not step-desync" not in page(app)
+        incident.playbook = "start-afresh"
+        app.screen.redraw()
+        said = " ".join(page(app).split())
+        assert (
+            "THE FIX start-afresh and not step-desync, because: No checkpoint is complete on every "
+            "side, so there is nothing to resume from" in said
+        )
 
 
 async def test_an_incident_without_a_playbook_says_so() -> None:

@@ -107,6 +107,22 @@ async def test_incident_of_a_healthy_run_says_where_one_is() -> None:
         ).replace("\n   ", " ")
 
 
+async def test_a_refusal_goes_with_the_next_key_and_an_alert_does_not() -> None:
+    session = fixtures.healthy()
+    app = console(session)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await drive(pilot, [session], ("q",))
+        assert "q does nothing here" in text(app, NewsLine)
+        await pilot.press("down")
+        assert app.news is None
+        assert not app.screen.query_one(NewsLine).display
+        await drive(pilot, [session], ("r",))
+        assert app.news is not None, "the key that is refused now is answered"
+        app.say("a pod is lost", severity="warning", lasting=True)
+        await pilot.press("down")
+        assert app.news is not None
+
+
 async def test_news_stand_in_a_line_of_their_own_and_go_with_the_screen() -> None:
     """A message covers nothing. Only an error is a toast, and neither outlives its place."""
     session = fixtures.healthy()
@@ -307,6 +323,31 @@ def test_the_step_of_an_earlier_attempt_is_known_as_such() -> None:
     assert run.step_of_earlier
 
 
+def test_a_run_that_was_started_again_has_no_step_yet_and_no_eta() -> None:
+    """The step, its age and the pace are those of the attempt before."""
+    pod = fixtures.healthy().state
+    run = pod.runs["code-14b"]
+    assert "eta 1h12m" in text_of(run_view.header(pod, run, fixtures.CLOCK, 120)[1])
+    fixtures.start_run(pod, "code-14b", "prime-rl", 500, 90, attempt=2, resume=180)
+    assert (run.word, run.eta_seconds()) == ("starting", None)
+    for width in (80, 120):
+        numbers = text_of(run_view.header(pod, run, fixtures.CLOCK, width)[1])
+        assert "no step yet, begun 1m30s ago" in numbers
+        assert not [word for word in ("eta", "step time", "last step") if word in numbers]
+    assert "code-14b starting, no step yet" in verdict.judge(pod).line()
+
+
+def test_a_run_without_a_step_of_the_trainer_has_no_last_step() -> None:
+    """The orchestrator steps first."""
+    pod = fixtures.healthy().state
+    run = pod.runs["code-14b"]
+    run.trainer_steps.clear()
+    assert run.step_seen is not None
+    numbers = text_of(run_view.header(pod, run, fixtures.CLOCK, 120)[1])
+    assert "last step" not in numbers
+    assert "no step yet" in numbers
+
+
 def test_the_steps_of_a_fix_come_before_their_explanation() -> None:
     found = fixtures.desync().state
     (one,) = found.ledger.open_incidents()
@@ -469,7 +510,7 @@ async def test_the_prompt_knows_the_other_words_of_the_palette(typed: str, name:
     async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot)
         told = app.typed(typed, app.screen)
-        assert told.startswith(f"There is no command {typed!r}; ")
+        assert told.startswith(f"{typed} is called ")
         assert name in told
 
 
@@ -674,11 +715,23 @@ def test_a_disk_is_as_full_as_df_says() -> None:
     session = fixtures.healthy()
     disk = session.state.latest["host"]["disks"][0]
     disk |= {"used": 90 * fixtures.GIB, "free": 2 * fixtures.GIB, "total": 100 * fixtures.GIB}
-    assert "90/100G 98% FULL" in text_of(run_view.host_line(session.state, fixtures.CLOCK, 120))
+    assert "/data 98% FULL, 2.0 GiB free" in text_of(
+        run_view.host_line(session.state, fixtures.CLOCK, 120)
+    )
     assert text_of(fleet.disk_summary(session.state)) == "98%"
     assert status.full_disks(session.state) == ["/data 98% full"]
     found = verdict.judge(session.state).line()
     assert "/data is 98 % full" in found
+
+
+def test_the_disk_is_there_at_80_columns_beside_what_cannot_be_seen() -> None:
+    pod = fixtures.desync().state
+    line = text_of(run_view.host_line(pod, fixtures.CLOCK, 80))
+    assert "◌ kernel log" in line
+    assert "/data 41% used, 1.2 TiB free" in line
+    pod.latest["host"]["disks"][0]["path"] = "/mnt/volume/users/alice/runs/outputs"
+    line = text_of(run_view.host_line(pod, fixtures.CLOCK, 80))
+    assert "…ce/runs/outputs 41% used, 1.2 TiB free" in line
 
 
 async def test_a_command_that_is_typed_without_a_filter_shows_all() -> None:
@@ -752,7 +805,7 @@ async def test_what_may_follow_a_command_is_said_where_it_is_typed() -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         await drive(pilot, [session], ("D", "F"))
         hint = text_of(app.screen.query_one("#offers", Panel).lines[0])
-        assert hint.startswith(" [N [M]|off]  Order the pod to keep the N newest")
+        assert hint.startswith(" [N [M]|off]  Order the pod to free older checkpoints.")
 
 
 async def test_a_message_has_its_sign_once() -> None:
@@ -864,6 +917,18 @@ async def test_a_command_with_a_typing_error_names_what_is_close() -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         await drive(pilot, [], ("::checkponts",))
         assert "There is no command 'checkponts'; close to it: :checkpoints" in page(app)
+
+
+async def test_kill_is_answered_with_the_stop_that_works_there() -> None:
+    session = fixtures.healthy()
+    app = console(session)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await drive(pilot, [session], ("enter", ":rollouts", ":kill"))
+        assert "kill is called :stop here." in page(app)
+        await drive(pilot, [session], ("escape", ":stop"))
+        assert isinstance(app.screen, stop.StopScreen)
+        await drive(pilot, [session], ("escape", ":messages", ":kill"))
+        assert "kill is called :stop here; that works on checkpoints, fleet, gpus" in page(app)
 
 
 def test_the_paths_of_a_checkpoint_keep_their_ends() -> None:

@@ -11,15 +11,18 @@ from pathlib import Path
 from typing import Any
 
 from bs4_agent.playbooks.pod_actions import Context, Planned, Stepping, Target
-from bs4_common.checkpoints.inventory import nearest
+from bs4_common.checkpoints.inventory import nearest, one_on_each_disk, written_by
 from bs4_common.errors import StepFailed
 from bs4_common.failures.compiled import StepSettings
+from bs4_common.failures.detectors.reporting import size
 
 #: Seconds to wait. The driver frees memory within a second of the holder's end; memory that stays
 #: longer needs a reset, which a tenant cannot do.
 LIMIT_S = 60.0
 #: Seconds between two polls.
 _POLL_S = 0.5
+#: Seconds between two messages about what is in the way.
+_SAY_S = 30.0
 
 
 class WaitGpuFree(Stepping):
@@ -82,7 +85,8 @@ class WaitGpuFree(Stepping):
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 _NEXT = {
     "disk-free": (
-        "Free space on that mount (old steps that are in the object store first), then try again."
+        "Free space there, old steps that are in the object store first (`bs4-console checkpoints "
+        "list` shows them), then try again."
     ),
     "port-free": "See who holds it with `ss -ltnp`, then try again.",
     "server-ready": "Read the inference log.",
@@ -91,7 +95,7 @@ _NEXT = {
 
 class WaitUntil(Stepping):
     """The step of a playbook that waits until the condition holds that its parameter `condition`
-    names. `disk-free`: less than `percent` percent of the file system with the run's output is
+    names. `disk-free`: of each file system that the run writes to, less than `percent` percent is
     used. `port-free`: no process listens on a port of the run. `server-ready`: the run's inference
     server answers GET /health with HTTP status 200.
     """
@@ -106,7 +110,7 @@ class WaitUntil(Stepping):
         within = seconds(parameters.get("within", "5m"))
         return Planned(
             "wait_until",
-            f"Wait until {_words(condition, percent)} (at most {within:.0f} s)",
+            f"Wait until {_words(context, condition, percent)} (at most {within:.0f} s)",
             "",
             {"condition": condition, "percent": percent, "within": within},
             [],
@@ -125,25 +129,69 @@ class WaitUntil(Stepping):
         say: Callable[[str], None],
     ) -> str:
         """Poll until the condition of the step `planned` holds, and return a sentence about it.
-        `targets` is not used, and `say` is not called. Raises StepFailed if the condition does not
-        hold within the planned number of seconds.
+        `targets` is not used. While a disk is full, `say` is called every 30 seconds with how full
+        it is. Raises StepFailed if the condition does not hold within the planned number of
+        seconds.
         """
         within, condition = planned.parameters["within"], planned.parameters["condition"]
-        wanted = _words(condition, planned.parameters["percent"])
-        deadline = time.monotonic() + within
+        percent = planned.parameters["percent"]
+        wanted = _words(context, condition, percent)
+        lack = ""
+        due = time.monotonic()
+        deadline = due + within
         while time.monotonic() < deadline:
             if self.done(context, planned):
                 return wanted
+            if condition == "disk-free" and time.monotonic() >= due:
+                due = time.monotonic() + _SAY_S
+                lack = _lack(context, percent)
+                say(lack)
             context.pause(_POLL_S)
-        raise StepFailed(
-            f"It did not come about within {within:.0f} s that {wanted}. {_NEXT[condition]}"
+        said = [f"It did not come about within {within:.0f} s that {wanted}."]
+        if lack:
+            said.append(_lack(context, percent))
+        said.append(_NEXT[condition])
+        raise StepFailed(" ".join(said))
+
+
+def _lack(context: Context, percent: int) -> str:
+    """Return which file systems of the run are too full, how much is free on each and how much more
+    has to be freed, in one sentence for each.
+    """
+    said = []
+    for place in _disks(context):
+        used = used_percent(place)
+        if used < percent:
+            continue
+        status = os.statvfs(place)
+        free = status.f_bavail * status.f_frsize
+        room = (status.f_blocks - status.f_bfree + status.f_bavail) * status.f_frsize
+        more = room * (used - percent) / 100
+        said.append(
+            f"{mount_of(place)} is {used:.0f} % full: {size(free)} are free, and {size(more)} more "
+            "must be freed."
         )
+    return " ".join(said)
 
 
-def _words(condition: str, percent: int) -> str:
+def _disks(context: Context) -> list[Path]:
+    """Return one directory on each file system that the run writes to."""
+    return [*one_on_each_disk(written_by(context.facts().layout)).values()]
+
+
+def mount_of(place: Path) -> Path:
+    """Return where the file system is mounted on which `place` lies."""
+    real = place.resolve()
+    return next(above for above in (real, *real.parents) if os.path.ismount(above))
+
+
+def _words(context: Context, condition: str, percent: int) -> str:
     """Return the condition in words."""
+    mounts = ""
+    if condition == "disk-free":
+        mounts = " and of ".join(str(mount_of(place)) for place in _disks(context))
     return {
-        "disk-free": f"less than {percent} % of the run's disk is used",
+        "disk-free": f"less than {percent} % of {mounts} is used",
         "port-free": "the run's ports are free",
         "server-ready": "the inference server is ready",
     }[condition]
@@ -155,7 +203,7 @@ def _holds(context: Context, condition: str, percent: int) -> bool:
         return not context.pod_actions.port_holders(context.run)
     if condition == "server-ready":
         return context.pod_actions.server_answers(context.run)
-    return used_percent(context.facts().layout.output_dir) < percent
+    return all(used_percent(place) < percent for place in _disks(context))
 
 
 def used_percent(path: Path) -> float:

@@ -24,6 +24,8 @@ _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{4,61}[A-Za-z0-9]")
 _STEP = re.compile(r"step_(0|[1-9]\d{0,11})")
 #: What no name may contain: a backslash, a control character, or half of a surrogate pair.
 _BAD_LETTER = re.compile("[\\\\\x00-\x1f\x7f\ud800-\udfff]")
+#: How to write a place.
+_WRITE = "Write b2://BUCKET or b2://BUCKET/PREFIX."
 #: B2's own limit for a name, in bytes of UTF-8.
 NAME_MOST = 1024
 
@@ -39,21 +41,22 @@ class Place:
 
     @classmethod
     def parse(cls, url: str) -> Place:
-        """Return the place that a URL like `b2://BUCKET/PREFIX` names. Raises BadRequest if the URL
-        is malformed.
+        """Return the place that a URL like `b2://BUCKET/PREFIX` names. Raises BadRequest, with
+        what is wrong and how to write a place, if the URL is malformed.
         """
         bucket, _, prefix = url.removeprefix("b2://").partition("/")
         prefix = prefix.rstrip("/")
-        if (
-            not url.startswith("b2://")
-            or _BUCKET.fullmatch(bucket) is None
-            or bucket.startswith("b2-")
-        ):
+        if not url.startswith("b2://"):
+            raise BadRequest(f"{url[:120]!r} does not begin with b2://. {_WRITE}")
+        if not bucket:
+            raise BadRequest(f"{url[:120]!r} names no bucket. {_WRITE}")
+        if _BUCKET.fullmatch(bucket) is None or bucket.startswith("b2-"):
             raise BadRequest(
-                f"{url[:120]!r} is no place in a bucket; write b2://BUCKET or b2://BUCKET/PREFIX."
+                f"{bucket[:120]!r} cannot be a bucket, whose name has 6 to 63 letters, digits and "
+                f"hyphens, no hyphen at its ends and no b2- in front. {_WRITE}"
             )
-        if prefix:
-            checked(prefix)
+        if prefix and (why := _unfit(prefix)):
+            raise BadRequest(f"The prefix {prefix[:80]!r} {why}. {_WRITE}")
         return cls(bucket, prefix)
 
     def __str__(self) -> str:
@@ -167,14 +170,17 @@ def checked(path: str) -> str:
     """Return `path` unchanged if it is a relative path without `..` or empty parts that B2 accepts
     as a name. Raises BadRequest otherwise.
     """
-    if not {"", ".", ".."}.isdisjoint(path.split("/")) or _BAD_LETTER.search(path):
-        raise BadRequest(
-            f"{path[:120]!r} is no relative path without '..', so it names nothing in a "
-            "store; rename that file."
-        )
-    if len(path.encode()) > NAME_MOST:
-        raise BadRequest(
-            f"{path[:80]!r}… is longer than {NAME_MOST} bytes, which no store takes; use a "
-            "shorter prefix."
-        )
+    if why := _unfit(path):
+        raise BadRequest(f"{path[:80]!r} {why}. Rename that file, or use a shorter prefix.")
     return path
+
+
+def _unfit(path: str) -> str:
+    """Return why B2 takes no file of this name, or "" if it does."""
+    if not {"", ".", ".."}.isdisjoint(path.split("/")):
+        return "has a part that is empty or consists of dots"
+    if _BAD_LETTER.search(path):
+        return "has a character that no store takes, such as a backslash"
+    if len(path.encode()) > NAME_MOST:
+        return f"is longer than {NAME_MOST} bytes"
+    return ""

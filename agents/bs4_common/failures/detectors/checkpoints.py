@@ -22,8 +22,10 @@ def checkpoint_torn(facts: Facts, run: RunFacts, parameters: Parameters) -> Foun
     """Return a list with one finding (the reported failure, with its evidence) if the newest
     checkpoint lacks a part and nothing will write that part any more, else an empty list. That is
     so if its files have not changed for `parameters["quiet_s"]` seconds (default 120) and the run
-    is over or the trainer has passed that step. For verl, a newest checkpoint whose step is above
-    the number in latest_checkpointed_iteration.txt counts, too.
+    is over or the trainer has passed that step. Of a run of which only the files are read, none of
+    its logs and checkpoints may have changed for so long; then it counts as over. For verl, a
+    newest checkpoint whose step is above the number in latest_checkpointed_iteration.txt counts,
+    too.
 
     While a run trains, a newest checkpoint with one half is normal, because the orchestrator saves
     minutes before the trainer does.
@@ -32,17 +34,15 @@ def checkpoint_torn(facts: Facts, run: RunFacts, parameters: Parameters) -> Foun
         (c for c in reversed(run.checkpoints) if not _HAND_OVERS.issuperset(c.directories)), None
     )
     torn = _behind_pointer(run) or (newest if newest is not None and not newest.complete else None)
-    if (
-        torn is None
-        or quiet(run)
-        or facts.now_t - torn.newest_mtime < float(parameters.get("quiet_s", 120))
-    ):
+    if torn is None or quiet(run):
         return []
+    still_s = run.untouched_s
+    if still_s is None:
+        still_s = facts.now_t - torn.newest_mtime
     last = run.trainer_side.last_step
     passed = last is not None and last > torn.step + 1
-    ahead = last is not None and torn.step >= last
-    if (live(run) and not passed) or (run.state == "files" and ahead):
-        return []  # copied while the run trained, before the trainer came to this step
+    if still_s < float(parameters.get("quiet_s", 120)) or (live(run) and not passed):
+        return []
     evidence = []
     for path in torn.directories.values():
         evidence.append(file_evidence(path, "its last-written file is missing"))

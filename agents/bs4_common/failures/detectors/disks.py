@@ -18,37 +18,36 @@ _KEEP = ("ckpt.keep_last", "trainer.ckpt.keep_last", "trainer.max_actor_ckpt_to_
 
 
 def disk_full(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
-    """Return a list with one finding (the reported failure, with its evidence) if the filesystem
+    """Return a list with one finding (the reported failure, with its evidence) if a filesystem
     that a live run writes to is at least `parameters["percent"]` percent full (default 98), else an
     empty list. The next checkpoint fails then, even if none has failed yet. Nothing is found if the
     filesystem could not be measured.
     """
-    disk, limit = facts.disk(run.name), float(parameters.get("percent", 98))
+    disk, limit = facts.fullest(run.name), float(parameters.get("percent", 98))
     if disk is None or disk.share is None or disk.share < limit or not live(run):
         return []
     return found(
         "disk-full",
         run,
-        f"{disk.path} is {disk.share:.0f} % full.",
+        f"{disk.path} is {disk.share:.0f} % full: {size(disk.free or 0)} are free.",
         [_reading(disk, limit)],
         f"disk:{disk.path}",
     )
 
 
 def disk_high(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
-    """Return a list with one finding (the reported failure, with its evidence) if the filesystem
+    """Return a list with one finding (the reported failure, with its evidence) if a filesystem
     that a live run writes to is more than `parameters["percent"]` percent full (default 85), else
     an empty list. Nothing is found if the filesystem could not be measured.
     """
-    disk, limit = facts.disk(run.name), float(parameters.get("percent", 85))
+    disk, limit = facts.fullest(run.name), float(parameters.get("percent", 85))
     if disk is None or disk.share is None or disk.share <= limit or not live(run):
         return []
     evidence = [_reading(disk, limit)]
     if when := _full_in(disk):
         evidence[0]["text"] += when
-    return found(
-        "disk-high", run, f"{disk.path} is {disk.share:.0f} % full.", evidence, f"disk:{disk.path}"
-    )
+    text = f"{disk.path} is {disk.share:.0f} % full: {size(disk.free or 0)} are free."
+    return found("disk-high", run, text, evidence, f"disk:{disk.path}")
 
 
 def disk_next_checkpoint(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:

@@ -20,8 +20,10 @@ COMMANDS = (
         keys=("D",),
         title="Checkpoints",
         synonyms="resume save ckpt weights disk",
-        help="The run's checkpoints, the newest first: parts, size, age, copy in the store, what "
-        "is missing, and which one would be resumed.",
+        help=(
+            "See the run's checkpoints, the newest first. Each has its parts, size, age, copy in "
+            "the store and what is missing, and one is what would be resumed."
+        ),
         where=on(FLEET, POD, RUN, INCIDENT, LOG),
         needs=("run",),
         hint=59,
@@ -32,8 +34,10 @@ COMMANDS = (
         keys=("F",),
         title="Keep newest",
         synonyms="delete free rotate retention disk",
-        help="Order the pod to keep the N newest complete checkpoints, and every Mth step, and to "
-        "free older ones for good from now on. `off` takes the order back.",
+        help=(
+            "Order the pod to free older checkpoints. The N newest complete ones stay, and every "
+            "Mth step; the others are freed for good from now on. `off` takes the order back."
+        ),
         where=on(CHECKPOINTS),
         needs=("run", "write"),
         hint=12,
@@ -45,8 +49,10 @@ COMMANDS = (
         keys=("w",),
         title="Sync to store",
         synonyms="upload copy backup b2 bucket",
-        help="Order the pod to copy each newest checkpoint to b2://BUCKET/PREFIX from now on. "
-        "`off` takes the order back; what is in the store stays there.",
+        help=(
+            "Order the pod to copy checkpoints to a store. From now on each newest one is copied "
+            "to b2://BUCKET/PREFIX. `off` takes the order back; what is in the store stays there."
+        ),
         where=on(CHECKPOINTS),
         needs=("run", "write"),
         hint=14,
@@ -58,8 +64,10 @@ COMMANDS = (
         keys=("I",),
         title="Restore from store",
         synonyms="download resume backup b2",
-        help="Bring a checkpoint back from the store: a plan, then one confirmation. Without a "
-        "step, the newest that is complete there.",
+        help=(
+            "Bring a checkpoint back from the store. There is a plan, then one confirmation. "
+            "Without a step, the newest that is complete there."
+        ),
         where=on(CHECKPOINTS),
         needs=("run", "write"),
         hint=16,

@@ -10,11 +10,13 @@ COMMANDS = (
         names=("at", "moment"),
         keys=("t",),
         title="Time cursor",
-        help="One cursor for everything: the curves give their values at that step, GPUs and host "
-        "their sample of then (older ones from what is kept on this machine), the log its lines "
-        "of then, the screen what was wrong then. In a log it goes to the time of the line "
-        "pointed at, on an incident to when that began. With a step or a time, there; given "
-        "again, back to now.",
+        help=(
+            "Look at everything as it was at one moment. The curves give their values at that "
+            "step, GPUs and host their sample of then (older ones from what is kept on this "
+            "machine), the log its lines of then, the screen what was wrong then. In a log it "
+            "goes to the time of the line pointed at, on an incident to when that began. With a "
+            "step or a time, there; given again, back to now."
+        ),
         where=on(RUN, POD, GPUS, LOG, INCIDENT),
         hint=56,
         args="[STEP|TIME]",
@@ -24,10 +26,11 @@ COMMANDS = (
         names=("time",),
         keys=("at",),
         title="Time",
-        help="Ask for a moment and put the time cursor there: 14:32 or 14:32:05 (of this "
-        "machine, the "
-        "last that has passed), -15m or +90s from where the cursor is, 2026-11-20 14:32, a step, "
-        "or now.",
+        help=(
+            "Ask for a moment and put the time cursor there. It is 14:32 or 14:32:05 (of this "
+            "machine, the last that has passed), -15m or +90s from where the cursor is, "
+            "2026-11-20 14:32, a step, or now."
+        ),
         where=on(RUN, POD, GPUS),
         hint=58,
         args="[TIME]",
@@ -37,8 +40,10 @@ COMMANDS = (
         names=("earlier",),
         keys=("comma",),
         title="Earlier",
-        help="Move the time cursor one step back, where there is no run a minute; by as many as "
-        "are given.",
+        help=(
+            "Move the time cursor one step back. Where there is no run it moves by a minute; a "
+            "number moves it by so many."
+        ),
         where=on(RUN, POD, GPUS),
         args="[N]",
     ),
@@ -47,8 +52,10 @@ COMMANDS = (
         names=("later",),
         keys=("full_stop",),
         title="Later",
-        help="Move the time cursor one step on, where there is no run a minute; by as many as are "
-        "given.",
+        help=(
+            "Move the time cursor one step on. Where there is no run it moves by a minute; a "
+            "number moves it by so many."
+        ),
         where=on(RUN, POD, GPUS),
         args="[N]",
     ),
@@ -57,10 +64,13 @@ COMMANDS = (
         names=("compare", "versus"),
         keys=("V",),
         title="Compare",
-        help="Lay other lines over the curves, each with a letter and its own dashes: a number for "
-        "an earlier attempt of the run whose steps were done again, a run (of any pod) by its "
-        "name, up to four. The key asks which, and Enter takes what it offers. Given again it "
-        "goes away; `none` ends it. Of another run the settings that differ are named.",
+        help=(
+            "Lay the lines of others over the curves. Each has a letter and its own dashes: a "
+            "number for an earlier attempt of the run whose steps were done again, a run (of any "
+            "pod) by its name, up to four. The key asks which, and Enter takes what it offers. "
+            "Given again it goes away; `none` ends it. Of another run the settings that differ "
+            "are named."
+        ),
         where=on(RUN),
         needs=("run",),
         hint=39,
@@ -73,10 +83,11 @@ COMMANDS = (
         keys=("c",),
         title="Curves",
         synonyms="charts plots metrics reward loss",
-        help="The curves on the whole screen: more of them, large, with labels, healthy range "
-        "(┃) and "
-        "the GPUs beside them; again, and the log is back. With a name (a beginning is enough), "
-        "that one alone.",
+        help=(
+            "See the curves on the whole screen. There are more of them, large, with labels, "
+            "healthy range (┃) and the GPUs beside them; again, and the log is back. With a name "
+            "(a beginning is enough), that one alone."
+        ),
         where=on(RUN),
         needs=("run",),
         hint=28,
@@ -88,8 +99,10 @@ COMMANDS = (
         names=("log-scale", "logscale"),
         keys=("L",),
         title="Log scale",
-        help="Curves on a logarithmic scale, or on a linear one again. What is 0 or less cannot "
-        "be shown there and is counted in the title.",
+        help=(
+            "Draw curves on a logarithmic or linear scale. What is 0 or less cannot be shown "
+            "there and is counted in the title."
+        ),
         where=on(RUN),
         needs=("run",),
         hint=33,
@@ -99,8 +112,10 @@ COMMANDS = (
         names=("smooth", "ema"),
         keys=("E",),
         title="Smooth",
-        help="A running mean (exponential, by its weight) as the line, and the steps as dim dots "
-        "behind it. Without a weight, the next of 0.6, 0.9, 0.97 and none.",
+        help=(
+            "Draw a running mean as the line. It is exponential, by its weight, and the steps are "
+            "dim dots behind it. Without a weight, the next of 0.6, 0.9, 0.97 and none."
+        ),
         where=on(RUN),
         needs=("run",),
         hint=34,
@@ -111,8 +126,10 @@ COMMANDS = (
         names=("zoom-in", "zoom"),
         keys=("plus",),
         title="Zoom in",
-        help="Half as many steps in the curves, about the time cursor or the newest; the values "
-        "get the whole height.",
+        help=(
+            "Show half as many steps in the curves. They are about the time cursor or the newest; "
+            "the values get the whole height."
+        ),
         where=on(RUN),
         needs=("run",),
         hint=35,
@@ -122,7 +139,7 @@ COMMANDS = (
         names=("zoom-out",),
         keys=("minus",),
         title="Zoom out",
-        help="Twice as many steps in the curves, at last all of them.",
+        help="Show twice as many steps in the curves. At last it is all of them.",
         where=on(RUN),
         needs=("run",),
         hint=36,
@@ -132,7 +149,7 @@ COMMANDS = (
         names=("pan-left",),
         keys=("less_than_sign",),
         title="Pan left",
-        help="Earlier steps of curves that are zoomed in, by a quarter of what is shown.",
+        help="Show earlier steps of zoomed curves. It moves by a quarter of what is shown.",
         where=on(RUN),
         needs=("run",),
         hint=37,
@@ -142,7 +159,7 @@ COMMANDS = (
         names=("pan-right",),
         keys=("greater_than_sign",),
         title="Pan right",
-        help="Later steps of curves that are zoomed in; at the newest they follow the run again.",
+        help="Show later steps of zoomed curves. At the newest they follow the run again.",
         where=on(RUN),
         needs=("run",),
         hint=38,

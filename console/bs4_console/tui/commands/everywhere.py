@@ -22,9 +22,10 @@ COMMANDS = (
         names=("copy", "yank"),
         keys=("y",),
         title="Copy",
-        help="Copy what is looked at: the incident with its plan as text, the visible log lines, "
-        "the "
-        "row, the entry of the journal, or the table of GPUs.",
+        help=(
+            "Copy what is looked at. That is the incident with its plan as text, the visible log "
+            "lines, the row, the entry of the journal, or the table of GPUs."
+        ),
         where=on(FLEET, POD, RUN, INCIDENT, LOG, JOURNAL, GPUS, CHECKPOINTS),
         hint=71,
     ),
@@ -33,8 +34,10 @@ COMMANDS = (
         names=("theme",),
         keys=(),
         title="Theme",
-        help="Change the colours; without a name, the next of the built-in ones. NO_COLOR=1 in "
-        "the environment uses none.",
+        help=(
+            "Change the colours. Without a name, it is the next of the built-in ones. NO_COLOR=1 "
+            "in the environment uses none."
+        ),
         where=EVERYWHERE,
         args="[NAME]",
         completes="themes",
@@ -44,7 +47,7 @@ COMMANDS = (
         names=(),
         keys=("colon",),
         title="Command",
-        help="Type a command; Tab completes, the arrows bring back earlier ones.",
+        help="Type a command. Tab completes, the arrows bring back earlier ones.",
         where=EVERYWHERE,
         hint=90,
     ),
@@ -61,7 +64,7 @@ COMMANDS = (
         names=("help", "h"),
         keys=("question_mark",),
         title="Help",
-        help="Keys and commands of this screen, and what the signs mean.",
+        help="See keys and commands of this screen. The signs are explained too.",
         where=EVERYWHERE,
         hint=95,
     ),
@@ -70,8 +73,8 @@ COMMANDS = (
         names=("back",),
         keys=("escape",),
         title="Back",
-        help="One level up; on the fleet, take the filter away. Nothing on a pod stops by leaving "
-        "a screen.",
+        help="Go one level up. On the fleet it takes the filter away. Nothing on a pod stops by "
+        "leaving a screen.",
         where=EVERYWHERE,
         hint=97,
     ),

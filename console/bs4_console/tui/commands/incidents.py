@@ -11,6 +11,7 @@ from bs4_console.tui.commands.command import (
     LOG,
     NOTES,
     POD,
+    ROLLOUTS,
     RUN,
     Command,
     on,
@@ -22,11 +23,12 @@ COMMANDS = (
         names=("open",),
         keys=("enter",),
         title="Open",
-        help="Go one level deeper: from the fleet into the run or pod under the cursor, from a run "
-        "into its incident, from an incident into the log where it was seen, in a log into the "
-        "entry of the line, in the journal to the run that it was done to, among GPUs to the run "
-        "that holds it, among checkpoints what can be done with it. With a path, that file of the "
-        "pod.",
+        help=(
+            "Go one level deeper. From the fleet that is the run or pod under the cursor, from a "
+            "run its incident, from an incident the log where it was seen, in a log the entry of "
+            "the line, in the journal the run that it was done to, among GPUs the run that holds "
+            "it, among checkpoints what can be done with it. With a path, that file of the pod."
+        ),
         where=on(FLEET, RUN, INCIDENT, LOG, JOURNAL, GPUS, CHECKPOINTS),
         needs=("pod",),
         hint=10,
@@ -39,8 +41,10 @@ COMMANDS = (
         keys=("i",),
         title="Incident",
         synonyms="error failure problem alert wrong why",
-        help="Open the worst open incident of the run: what is wrong, the evidence, the fix. With "
-        "a failure id, that one.",
+        help=(
+            "Open the worst open incident of the run. It shows what is wrong, the evidence and "
+            "the fix. With a failure id, that one."
+        ),
         where=on(FLEET, POD, RUN, LOG),
         needs=("incident",),
         hint=20,
@@ -53,8 +57,10 @@ COMMANDS = (
         keys=("p",),
         title="Make plan",
         synonyms="fix repair mend playbook",
-        help="Ask the agent what the playbook would do right now: exact commands, processes and "
-        "files. Changes nothing on the pod.",
+        help=(
+            "Ask the agent what the playbook would do now. It answers with exact commands, "
+            "processes and files. Changes nothing on the pod."
+        ),
         where=on(RUN, INCIDENT),
         needs=("run",),
         hint=12,
@@ -67,8 +73,10 @@ COMMANDS = (
         keys=("r",),
         title="Run plan",
         synonyms="fix repair confirm do",
-        help="Carry out the plan that is shown, after a confirmation that says what it touches. "
-        "What is confirmed is the plan's hash.",
+        help=(
+            "Carry out the plan that is shown. A confirmation first says what it touches. What is "
+            "confirmed is the plan's hash."
+        ),
         where=on(INCIDENT),
         needs=("plan", "write"),
         hint=11,
@@ -78,7 +86,7 @@ COMMANDS = (
         names=("next-incident",),
         keys=("right_square_bracket",),
         title="Next incident",
-        help="The next incident of this pod, in the order of urgency.",
+        help="Show the next incident of this pod. They are in the order of urgency.",
         where=on(INCIDENT),
         hint=40,
     ),
@@ -96,10 +104,12 @@ COMMANDS = (
         keys=("K",),
         title="Stop run",
         synonyms="kill abort end terminate cancel",
-        help="End the run with all that descends from it, by its trainer's own rules, and prove "
-        "its "
-        "GPUs free. Shows who gets which signal and asks for the run's name. Files stay.",
-        where=on(FLEET, RUN, INCIDENT, LOG, JOURNAL, GPUS, CHECKPOINTS),
+        help=(
+            "End the run with all that descends from it. That is done by its trainer's own rules, "
+            "and its GPUs are proved free. Shows who gets which signal and asks for the run's "
+            "name. Files stay."
+        ),
+        where=on(FLEET, RUN, INCIDENT, LOG, JOURNAL, GPUS, CHECKPOINTS, ROLLOUTS),
         needs=("run", "write"),
         hint=79,
     ),
@@ -108,10 +118,11 @@ COMMANDS = (
         names=("merge",),
         keys=("X",),
         title="Merge checkpoint",
-        help="Put a verl step's shards together into a Hugging Face directory on the pod: the "
-        "exact "
-        "command, its needs, and one confirmation. Without a step, the newest that is complete. "
-        "What lies there already is left alone.",
+        help=(
+            "Merge a verl step into a Hugging Face directory. Its shards are put together on the "
+            "pod, after the exact command, its needs, and one confirmation. Without a step, the "
+            "newest that is complete. What lies there already is left alone."
+        ),
         where=on(FLEET, RUN, CHECKPOINTS),
         needs=("run", "write"),
         hint=30,
@@ -123,10 +134,11 @@ COMMANDS = (
         keys=("W",),
         title="Launch",
         synonyms="start run resume restart train",
-        help="Start a run on the pod: a form, the look before the start, exactly what would be "
-        "done, "
-        "and one confirmation. An ended run goes on at its newest complete step. CONFIG and RUN "
-        "fill the form.",
+        help=(
+            "Start a run on the pod. There is a form, the look before the start, exactly what "
+            "would be done, and one confirmation. An ended run goes on at its newest complete "
+            "step. CONFIG and RUN fill the form."
+        ),
         where=on(FLEET, POD, RUN, CHECKPOINTS),
         needs=("pod", "write"),
         hint=29,
@@ -137,8 +149,10 @@ COMMANDS = (
         names=("note",),
         keys=("e",),
         title="Note",
-        help="Write a line about the run into the pod's journal, with your name: for those who "
-        "look after it next. Touches nothing else.",
+        help=(
+            "Write a line about the run into the journal. It has your name and is for those who "
+            "look after the run next. Touches nothing else."
+        ),
         where=on(FLEET, RUN, INCIDENT, LOG, NOTES),
         needs=("run", "write"),
         hint=74,
@@ -149,8 +163,10 @@ COMMANDS = (
         names=("notes",),
         keys=("A",),
         title="Notes",
-        help="Everything that people wrote about the run, the newest first, and the place to "
-        "write more.",
+        help=(
+            "Read what people wrote about the run. The newest is first, and there is the place to "
+            "write more."
+        ),
         where=on(FLEET, RUN, INCIDENT, LOG),
         needs=("run",),
     ),
@@ -160,8 +176,10 @@ COMMANDS = (
         keys=("s",),
         title="Shell",
         synonyms="ssh terminal bash",
-        help="A shell on the pod: in tmux a window of its own, else here until you leave it. The "
-        "command is said, and kept in the messages.",
+        help=(
+            "Open a shell on the pod. In tmux it has a window of its own, elsewhere it is here "
+            "until you leave it. The command is said, and kept in the messages."
+        ),
         where=on(FLEET, POD, RUN, INCIDENT, LOG, JOURNAL, GPUS),
         needs=("pod", "write"),
         hint=70,
@@ -171,7 +189,7 @@ COMMANDS = (
         names=("ssh",),
         keys=("dollar_sign",),
         title="SSH command",
-        help="Show the ssh command for a shell on the pod and copy it.",
+        help="Copy the ssh command for a shell on the pod. The command is shown too.",
         where=on(FLEET, POD, RUN, INCIDENT, LOG, JOURNAL, GPUS),
         needs=("pod",),
     ),
@@ -181,8 +199,10 @@ COMMANDS = (
         keys=("R",),
         title="Reconnect",
         synonyms="reconnect link",
-        help="End the pause before the next attempt to reach the pod, also after an error that is "
-        "not retried by itself.",
+        help=(
+            "Try to reach the pod now. That ends the pause before the next attempt, also after an "
+            "error that is not retried by itself."
+        ),
         where=on(FLEET, POD, RUN, INCIDENT, CHECKPOINTS),
         needs=("pod",),
         hint=60,

@@ -22,9 +22,11 @@ COMMANDS = (
         keys=("l",),
         title="Logs",
         synonyms="output stdout stderr tail",
-        help="The run's logs on the whole screen: all sources merged, or one (trainer, "
-        "orchestrator, "
-        "inference, launcher, ...); with a path, that file of the pod.",
+        help=(
+            "See the run's logs on the whole screen. All sources are merged, or it is one "
+            "(trainer, orchestrator, inference, launcher, ...); with a path, it is that file of "
+            "the pod."
+        ),
         where=on(FLEET, RUN, INCIDENT, LOG),
         needs=("run",),
         hint=25,
@@ -37,8 +39,10 @@ COMMANDS = (
         keys=("space",),
         title="Pause",
         synonyms="follow tail end stop",
-        help="Stop at this place in the log, or go on with its end. While paused the lines that "
-        "come are counted, and wait on the pod.",
+        help=(
+            "Stop at this place in the log, or follow it. While paused the lines that come are "
+            "counted, and wait on the pod."
+        ),
         where=on(RUN, LOG),
         hint=30,
     ),
@@ -47,10 +51,11 @@ COMMANDS = (
         names=("filter",),
         keys=("slash",),
         title="Filter",
-        help="Show only what matches a regular expression; `!` in front hides what does, ` && ` "
-        "joins "
-        "several. Small letters match both cases. Works on the whole log: what is not held is "
-        "sifted on the pod. Empty shows all again.",
+        help=(
+            "Show only what matches a regular expression. `!` in front hides what does, ` && ` "
+            "joins several. Small letters match both cases. Works on the whole log: what is not "
+            "held is sifted on the pod. Empty shows all again."
+        ),
         where=on(FLEET, RUN, LOG, JOURNAL, GPUS, CHECKPOINTS, HELP),
         hint=50,
         args="[PATTERN]",
@@ -62,8 +67,10 @@ COMMANDS = (
         keys=("f",),
         title="Find",
         synonyms="search grep",
-        help="Mark every match in the log and go to the nearest above, or else below: the pod "
-        "searches and counts. Hides nothing.",
+        help=(
+            "Mark every match in the log. The nearest above is gone to, or else the nearest "
+            "below: the pod searches and counts. Hides nothing."
+        ),
         where=on(RUN, LOG),
         hint=51,
         args="[PATTERN]",
@@ -73,8 +80,10 @@ COMMANDS = (
         names=("hide", "out"),
         keys=("exclamation_mark",),
         title="Hide",
-        help="Leave out the lines that match, beside the filter that is set; given again, more of "
-        "them.",
+        help=(
+            "Leave out the lines that match. The filter that is set stays; given again, more "
+            "lines are left out."
+        ),
         where=on(RUN, LOG),
         hint=53,
         args="[PATTERN]",
@@ -84,8 +93,10 @@ COMMANDS = (
         names=("highlight", "hl"),
         keys=("H",),
         title="Highlight",
-        help="Keep words or patterns marked while you find and filter others; ` && ` joins "
-        "several, empty marks nothing.",
+        help=(
+            "Keep words or patterns marked. They stay so while you find and filter others; ` && ` "
+            "joins several, empty marks nothing."
+        ),
         where=on(RUN, LOG),
         args="[PATTERN]",
         clears="highlight ",
@@ -95,8 +106,10 @@ COMMANDS = (
         names=("go", "goto"),
         keys=("T",),
         title="Go to",
-        help="Go to a place of the log: a line (12345), a share (50%), a time of day (21:14:05), a "
-        "moment (2026-11-20 21:14), or so much earlier or later (-5m, +1h30m).",
+        help=(
+            "Go to a place of the log. That is a line (12345), a share (50%), a time of day "
+            "(21:14:05), a moment (2026-11-20 21:14), or so much earlier or later (-5m, +1h30m)."
+        ),
         where=on(RUN, LOG),
         hint=53,
         args="[PLACE]",
@@ -116,7 +129,10 @@ COMMANDS = (
         names=("next-bookmark",),
         keys=("apostrophe",),
         title="Next bookmark",
-        help="The next marked line below, round and round, wherever in the log it is.",
+        help=(
+            "Go to the next marked line below. It goes round and round, wherever in the log the "
+            "line is."
+        ),
         where=on(RUN, LOG),
     ),
     Command(
@@ -124,7 +140,7 @@ COMMANDS = (
         names=("previous-bookmark",),
         keys=("quotation_mark",),
         title="Previous bookmark",
-        help="The next marked line above, round and round.",
+        help="Go to the next marked line above. It goes round and round.",
         where=on(RUN, LOG),
     ),
     Command(
@@ -132,9 +148,11 @@ COMMANDS = (
         names=("fold",),
         keys=("z",),
         title="Fold",
-        help="Of neighbouring lines that differ only in their numbers show the first, with how "
-        "many it stands for; again shows all; once more folds only requests that a server answered "
-        "well, as at the start.",
+        help=(
+            "Show one of lines that differ only in numbers. It says for how many it stands; again "
+            "shows all; once more folds only requests that a server answered well, as at the "
+            "start."
+        ),
         where=on(RUN, LOG),
         hint=57,
     ),
@@ -143,8 +161,10 @@ COMMANDS = (
         names=("expand", "entry"),
         keys=("x",),
         title="Expand",
-        help="The line pointed at as a whole: JSON laid out, a traceback with its head, a line of "
-        "any length in parts. In the help, the whole text of every command.",
+        help=(
+            "Show the line pointed at as a whole. JSON is laid out, a traceback has its head, and "
+            "a line of any length comes in parts. In the help, the whole text of every command."
+        ),
         where=on(RUN, LOG, HELP),
         hint=58,
     ),
@@ -153,7 +173,7 @@ COMMANDS = (
         names=("copy-entry",),
         keys=("Y",),
         title="Copy entry",
-        help="Copy the line pointed at as a whole, its traceback or JSON included.",
+        help="Copy the line pointed at as a whole. Its traceback or JSON is included.",
         where=on(RUN, LOG),
     ),
     Command(
@@ -177,8 +197,10 @@ COMMANDS = (
         names=("level",),
         keys=("v",),
         title="Level",
-        help="The least level that the log shows: all, info, warning or error. Tracebacks go with "
-        "the line before them.",
+        help=(
+            "Set the least level that the log shows. It is all, info, warning or error. "
+            "Tracebacks go with the line before them."
+        ),
         where=on(RUN, LOG),
         hint=54,
         args="[LEVEL]",
@@ -189,7 +211,7 @@ COMMANDS = (
         names=("source",),
         keys=("o",),
         title="Source",
-        help="Go through the log's sources: all merged, then each alone.",
+        help="Go through the log's sources. First all are merged, then each is alone.",
         where=on(LOG),
         hint=52,
         args="[SOURCE]",

@@ -21,8 +21,10 @@ COMMANDS = (
         keys=("J",),
         title="Journal",
         synonyms="history audit actions who",
-        help="All that was done on every pod, by whom and with which commands, newest first: "
-        "plans, fixes, launches, stops, notes.",
+        help=(
+            "See what was done on every pod. It says by whom and with which commands, newest "
+            "first: plans, fixes, launches, stops, notes."
+        ),
         where=EVERYWHERE,
         hint=73,
     ),
@@ -31,9 +33,11 @@ COMMANDS = (
         names=("gpus", "gpu"),
         keys=("U",),
         title="GPUs",
-        help="The GPUs of all pods, those with complaints first: busy, memory, power, temperature, "
-        "clocks, why they are slowed down, ECC and Xid errors, and which run and component holds "
-        "each; several processes have a row each.",
+        help=(
+            "See the GPUs of all pods, complaints first. Each shows how busy it is, memory, "
+            "power, temperature, clocks, why it is slowed down, ECC and Xid errors, and which run "
+            "and component holds it; several processes have a row each."
+        ),
         where=EVERYWHERE,
         hint=75,
     ),
@@ -42,8 +46,10 @@ COMMANDS = (
         names=("pin",),
         keys=("P",),
         title="Pin",
-        help="Pin this place (row, run, log, incident) to the next free number from 1 to 9; there "
-        "again, the number is free. Pins are kept.",
+        help=(
+            "Pin this place to the next free number. A row, run, log or incident can have one "
+            "from 1 to 9; there again, the number is free. Pins are kept."
+        ),
         where=on(FLEET, POD, RUN, INCIDENT, LOG),
         needs=("pod",),
     ),
@@ -52,8 +58,10 @@ COMMANDS = (
         names=("jump",),
         keys=(),
         title="Jump",
-        help="Go to a pinned place; its number alone, 1 to 9, does it from everywhere. Without "
-        "one, what is pinned.",
+        help=(
+            "Go to a pinned place. Its number alone, 1 to 9, does it from everywhere. Without "
+            "one, what is pinned."
+        ),
         where=EVERYWHERE,
         args="[NUMBER]",
         completes="pins",
@@ -73,10 +81,11 @@ COMMANDS = (
         names=("file",),
         keys=("O",),
         title="Open file",
-        help="Any file of the pod as a log: live, searched and paged where it lies. The path "
-        "begins "
-        "with / or ~/, and Tab goes on with what lies there; what may hold credentials is not "
-        "shown. `:open PATH` does the same.",
+        help=(
+            "Read any file of the pod as a log. It is live, searched and paged where it lies. The "
+            "path begins with / or ~/, and Tab goes on with what lies there; what may hold "
+            "credentials is not shown. `:open PATH` does the same."
+        ),
         where=on(FLEET, POD, RUN, INCIDENT, LOG),
         needs=("pod",),
         args="PATH",
@@ -88,9 +97,11 @@ COMMANDS = (
         keys=(),
         title="Rollouts",
         synonyms="answers completions prompts samples model writes",
-        help="What the model was asked, what it wrote and what that was worth: the last rollouts "
-        "of the newest step. With a number, those of that step; with a path, those in that file "
-        "of the pod.",
+        help=(
+            "See what the model was asked and wrote. These are the last rollouts of the newest "
+            "step, with what they were worth. With a number, those of that step; with a path, "
+            "those in that file of the pod."
+        ),
         where=on(FLEET, RUN, INCIDENT, LOG, ROLLOUTS),
         needs=("run",),
         args="[STEP|PATH]",
@@ -101,10 +112,11 @@ COMMANDS = (
         names=("pod",),
         keys=("d",),
         title="Pod",
-        help="The pod of what is looked at: what became of it and by which signs, link, GPUs, "
-        "host, "
-        "what is done there, its store, its agent, what could not be seen, and what witnesses "
-        "say. With a name, the fleet with the cursor on that pod.",
+        help=(
+            "See the pod of what is looked at. It shows what became of it and by which signs, "
+            "link, GPUs, host, what is done there, its store, its agent, what could not be seen, "
+            "and what witnesses say. With a name, the fleet with the cursor on that pod."
+        ),
         where=EVERYWHERE,
         hint=78,
         args="[NAME]",
@@ -115,7 +127,7 @@ COMMANDS = (
         names=("fleet", "pods"),
         keys=(),
         title="Fleet",
-        help="All pods and runs in one table, what needs you first.",
+        help="See all pods and runs, the most urgent first.",
         where=EVERYWHERE,
     ),
     Command(
@@ -124,7 +136,7 @@ COMMANDS = (
         keys=("m",),
         title="Messages",
         synonyms="notifications errors events",
-        help="Everything the console has said since it started, errors with their next step.",
+        help="See what the console has said so far. Errors have their next step.",
         where=EVERYWHERE,
         hint=80,
     ),

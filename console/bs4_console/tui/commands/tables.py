@@ -10,8 +10,10 @@ COMMANDS = (
         names=("compact",),
         keys=("C",),
         title="Compact",
-        help="A row for each pod, its GPUs as one strip with × where there is a complaint; again, "
-        "a row for each GPU.",
+        help=(
+            "Show a row for each pod, or for each GPU. A pod's GPUs are one strip then, with × "
+            "where there is a complaint."
+        ),
         where=on(GPUS),
         hint=30,
     ),
@@ -20,7 +22,7 @@ COMMANDS = (
         names=("old", "all"),
         keys=("a",),
         title="Old runs",
-        help="Show or fold away runs that ended more than a day ago.",
+        help="Show or fold away runs that ended a day ago.",
         where=on(FLEET),
         hint=72,
     ),
@@ -29,10 +31,11 @@ COMMANDS = (
         names=("sort",),
         keys=("S",),
         title="Sort",
-        help="Sort the fleet by need (the usual order: what needs you first), pod, run, state, "
-        "age, "
-        "link, step, eta, pace, reward, gpu or disk; `-` in front turns it round. Without a name, "
-        "the next of them.",
+        help=(
+            "Sort the fleet. The usual order is need: what needs you first. Others are pod, run, "
+            "state, age, link, step, eta, pace, reward, gpu or disk; `-` in front turns it round. "
+            "Without a name, the next of them."
+        ),
         where=on(FLEET),
         hint=76,
         args="[COLUMN]",
@@ -43,9 +46,11 @@ COMMANDS = (
         names=("group",),
         keys=("B",),
         title="Group",
-        help="Put the fleet under headings by pod, state or trainer, or none; the group with the "
-        "worst "
-        "row stands first. Enter on a heading folds it. Without a name, the next of them.",
+        help=(
+            "Put the fleet under headings. They are by pod, state or trainer, or there are none; "
+            "the group with the worst row stands first. Enter on a heading folds it. Without a "
+            "name, the next of them."
+        ),
         where=on(FLEET),
         hint=77,
         args="[BY]",
@@ -56,7 +61,7 @@ COMMANDS = (
         names=("urgent", "next"),
         keys=("u",),
         title="Next urgent",
-        help="The cursor on the next row with something critical, unknown or a warning.",
+        help="Go to the next row with something wrong. It is critical, unknown or a warning.",
         where=on(FLEET),
         hint=27,
     ),
@@ -65,9 +70,11 @@ COMMANDS = (
         names=("silence", "mute"),
         keys=("M",),
         title="Silence alerts",
-        help="No bell, notification or toast for the run under the cursor, or with that word for "
-        "its "
-        "pod or for all; again, and they come back. The screen shows everything as before.",
+        help=(
+            "Switch the alerts of a run off or on. There is no bell, notification or toast then "
+            "for the run under the cursor, or with that word for its pod or for all. The screen "
+            "shows everything as before."
+        ),
         where=on(FLEET, POD, RUN),
         args="[run|pod|all]",
         completes="silences",

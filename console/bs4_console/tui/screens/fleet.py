@@ -236,7 +236,7 @@ class FleetScreen(TableScreen):
         line: Line = [("   data ", "dim"), (formatting.old(status.age(pod, app.clock)), "")]
         if alerts.silent((pod.name, run.name if run else ""), app.settings.silenced):
             line += [(" · ", "dim"), ("alerts silenced", "warn")]
-        if run and run.step_seen is not None:
+        if run and run.has_stepped and run.step_seen is not None:
             line += [
                 (" · last step ", "dim"),
                 (f"{formatting.duration(app.clock.mono() - run.step_seen)} ago", ""),

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from typing import ClassVar
 
 from bs4_console.tui import commands
 from bs4_console.tui.screens.base import PageScreen
-from bs4_console.tui.styled_text import Line, cut, fold, hanging, pad
+from bs4_console.tui.styled_text import Line, fold, hanging, pad, width_of
 from bs4_console.tui.views.fleet import matches
 
 #: Cells of a column of commands on the dense page.
@@ -65,13 +66,13 @@ _SIGNS: tuple[tuple[str, str, str], ...] = (
 )
 
 
-#: Ends the first clause of a command's help, which the dense page shows.
-CLAUSE = re.compile(r"[.:;,] | \(")
+#: Ends the first sentence of a command's help, which the dense page shows.
+SENTENCE_END = re.compile(r"(?<=\.) ")
 
 
 class HelpScreen(PageScreen):
     """The help about the screen with the name `about`, for example "fleet": what the signs mean,
-    the keys that move the cursor, and the screen's commands with a few words for each. Commands can
+    the keys that move the cursor, and the screen's commands with a sentence for each. Commands can
     also be shown with their whole texts, and a filter leaves only those that match.
     """
 
@@ -117,7 +118,7 @@ class HelpScreen(PageScreen):
 
     def do_expand(self, args: str) -> None:
         """Show the whole help text of each command in the list, or, if that is shown already, only
-        a few words of each. `args` is ignored.
+        the first sentence of each. `args` is ignored.
         """
         self.whole = not self.whole
         self.draw_safely()
@@ -161,7 +162,7 @@ class HelpScreen(PageScreen):
             yield from hanging(pad([(sign, role)], room), fold(text, width - room))
 
     def _commands(self, found: Sequence[commands.Command], width: int) -> Iterator[Line]:
-        """Yield the commands in whole texts, or in a few words each, in as many columns as fit."""
+        """Yield the commands in whole texts, or in a sentence each, in as many columns as fit."""
         if self.whole:
             for command in found:
                 yield from self._command(command, width)
@@ -169,19 +170,24 @@ class HelpScreen(PageScreen):
         columns = max(1, width // COLUMN)
         each = width // columns
         for at in range(0, len(found), columns):
-            line: Line = []
-            for command in found[at : at + columns]:
-                line += pad(cut(self._short(command), each - 1), each)
-            yield line
+            beside = [self._short(command, each - 1) for command in found[at : at + columns]]
+            for parts in zip_longest(*beside, fillvalue=[]):
+                line: Line = []
+                for part in parts:
+                    line += pad(part, each)
+                yield line
 
-    def _short(self, command: commands.Command) -> Line:
-        """Return a command's key, its name and a few words about it."""
+    def _short(self, command: commands.Command, width: int) -> list[Line]:
+        """Return a command's key, its name and the first sentence about it, in lines of at most
+        `width` cells.
+        """
         typed = ""
         if command.names:
             typed = f":{command.names[0]}"
-        about = CLAUSE.split(command.help, maxsplit=1)[0].rstrip(".")
+        about = SENTENCE_END.split(command.help, maxsplit=1)[0]
         key = self.console_app.keys.get(command.id, "")
-        return [*pad([(key, "key")], 6), *pad([(typed, "accent")], 17), (about, "")]
+        head: Line = [*pad([(key, "key")], 6), *pad([(typed, "accent")], 19)]
+        return [*hanging(head, fold(about, width - width_of(head)))]
 
     def _command(self, command: commands.Command, width: int) -> Iterator[Line]:
         typed = ""

@@ -273,14 +273,18 @@ class IncidentScreen(MomentCommands, PageScreen):
         """Return the action, else the plan, else that it is being made. Empty if there is none."""
         clock, action, plan = self.console_app.clock, self.action, self.plan
         if action is not None:
-            lines = plans.action_lines(action, self.pod, clock, width)
+            again: Line = []
             if action.ended and not plans.recovered(action):
-                lines.append(self._plan_key(" makes a new plan from what is now"))
-            return lines
+                again = self._plan_key(" makes a new plan from what is now")
+            return plans.action_lines(action, self.pod, clock, width, again)
         if plan is not None and plan.refused:
             return [[("NO PLAN", "head")], *fold(plan.refused, width, "warn")]
         if plan is not None:
-            return plans.plan_lines(plan, self.pod, clock, width, self._how_to_run(plan))
+            lines = plans.plan_lines(plan, self.pod, clock, width, self._how_to_run(plan))
+            if self.incident is not None and plan.playbook == self.incident.playbook:
+                text = playbook.load(plan.playbook)
+                lines[1:1] = view.instead(text, self.incident, width)
+            return lines
         if self._asked_key is not None:
             making = f"{self.pod.name} is making the plan"
             return [[("… ", "accent bold"), (making, "accent bold")]]

@@ -162,13 +162,6 @@ def heading(found: CheckpointReport, told: str, order: str, width: int) -> list[
     return lines
 
 
-def _end(path: str, width: int) -> str:
-    """Return a path in at most `width` cells, without its beginning if it is longer: the paths of
-    one run's checkpoints begin alike.
-    """
-    return path if len(path) <= width else f"…{path[len(path) - width + 1 :]}"
-
-
 def detail(one: CheckpointRow, width: int) -> list[Line]:
     """Return one checkpoint in full, in lines of at most `width` cells: each part with its size and
     path, why a part is not complete, and what is missing.
@@ -179,7 +172,10 @@ def detail(one: CheckpointRow, width: int) -> list[Line]:
         head: Line = [(f"   {sign} ", role), (f"{part['name']:<14} ", "accent")]
         head.append((f"{formatting.size(part.get('bytes')):>10}  ", ""))
         lines.append(
-            cut([*head, (_end(part.get("path", ""), width - width_of(head)), "dim")], width)
+            cut(
+                [*head, (formatting.path_end(part.get("path", ""), width - width_of(head)), "dim")],
+                width,
+            )
         )
         if part.get("why"):
             lines += fold(str(part["why"]), width - 2, "warn", 5)

@@ -135,9 +135,7 @@ def _unseen(gap: str, width: int) -> Iterable[Line]:
 def _seen(entry: Evidence, width: int) -> list[Line]:
     place, source = entry["file"] or entry["stream"], entry["source"]
     number = f":{entry['line']}" if entry["line"] else ""
-    room = max(12, width - len(source) - len(number) - 5)
-    if len(place) > room:
-        place = "…" + place[-(room - 1) :]
+    place = formatting.path_end(place, max(12, width - len(source) - len(number) - 5))
     lines: list[Line] = [
         [("· ", "dim"), (source, "accent"), ("  ", ""), (place, "dim"), (number, "dim")]
     ]
@@ -157,6 +155,7 @@ def would_do(
     if incident.playbook is None:
         return [cut(line, width) for line in _by_hand(text, width)]
     lines: list[Line] = [[("THE FIX ", "head"), (incident.playbook, "bold")]]
+    lines += instead(text, incident, width)
     if text is not None:
         lines += _numbered(text.steps, width)
         if text.verify:
@@ -171,6 +170,17 @@ def would_do(
     if text is not None and text.explanation:
         lines += [[], [("IN MORE WORDS", "head")], *fold(text.explanation, width)]
     return [cut(line, width) for line in lines]
+
+
+def instead(text: PlaybookText | None, incident: IncidentView, width: int) -> list[Line]:
+    """Return, in lines of at most `width` cells, why another playbook than the failure's own
+    repairs the incident. `text` is what the file of that playbook says, or None if this console has
+    no such file. The result is empty if the incident is repaired by its own playbook.
+    """
+    if text is None or not text.looks_like or incident.playbook in (None, incident.failure):
+        return []
+    why = f"and not {incident.failure}, because: {text.looks_like}"
+    return [cut(line, width) for line in fold(why, width, "warn")]
 
 
 def _numbered(steps: Sequence[str], width: int) -> Iterator[Line]:

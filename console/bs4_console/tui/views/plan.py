@@ -303,9 +303,13 @@ def _limit(within: Any) -> str:
     return f"{within:.0f}s"
 
 
-def action_lines(action: ActionView, pod: PodState, clock: Clock, width: int) -> list[Line]:
-    """Return an action in lines of at most `width` cells: who requested it and when, each step with
-    its state and duration, and the verdict (see `verdict`).
+def action_lines(
+    action: ActionView, pod: PodState, clock: Clock, width: int, next_key: Line
+) -> list[Line]:
+    """Return an action in lines of at most `width` cells: who requested it and when, the verdict
+    (see `verdict`), the line `next_key` about what can be done next if it is not empty, and each
+    step with its state and duration. The verdict stands above the steps, so that it is seen on a
+    small terminal however many they are.
     """
     offset = pod.link.clock_offset or 0.0
     at = formatting.of_day(action.accepted_t - offset, seconds=True)
@@ -316,11 +320,14 @@ def action_lines(action: ActionView, pod: PodState, clock: Clock, width: int) ->
             (f"  by {action.who or 'nobody named'} at {at}", "dim"),
             (f"  plan {action.plan_hash[:16]}" if action.plan_hash else "", "dim"),
         ],
-        [],
+        *verdict(action, width),
     ]
+    if next_key:
+        lines.append(next_key)
+    lines.append([])
     for number, step in enumerate(action.steps, 1):
         lines += _acted(number, step, clock.wall() + offset, width)
-    return fitted([*lines, [], *verdict(action, width)], width)
+    return fitted(lines, width)
 
 
 def _acted(number: int, step: StepView, now: float, width: int) -> Iterator[Line]:

@@ -32,6 +32,8 @@ class PlaybookText:
     steps: tuple[str, ...]
     verify: str
     danger: str
+    looks_like: str = ""
+    """How the failure shows, or when this repair is the right one."""
     advice: tuple[str, ...] = ()
     """What a person can do by hand, if no repair by the program is safe or until one is made."""
     leads_to: str | None = None
@@ -71,6 +73,7 @@ def _text(playbook: str, data: PlaybookFile) -> PlaybookText:
         steps=tuple(sentence(step) for step in data.get("fix") or ()),
         verify=verify_words(data.get("verify") or {}),
         danger=str(data.get("danger", "unknown")),
+        looks_like=_one_line(data.get("looks_like") or ""),
         advice=tuple(_one_line(line) for line in data.get("advice") or ()),
         leads_to=data.get("leads_to"),
     )

@@ -12,7 +12,7 @@ from bs4_console.tui.styled_text import Line, cut, fold, spread, text_of, whole,
 from bs4_console.tui.views.fleet import newest, step_line
 
 if TYPE_CHECKING:
-    from bs4_console.pods.samples import Host, Process, Telemetry
+    from bs4_console.pods.samples import DiskUsage, Host, Process, Telemetry
     from bs4_console.pods.state import PodState, RunState
     from bs4_console.tui.clock import Clock
 
@@ -78,8 +78,12 @@ def _numbers(pod: PodState, run: RunState, clock: Clock) -> Iterator[Line]:
         share = min(1.0, run.steps_done / run.view.max_steps)
         where += [(" ", ""), *bar(share, 10), (f" {share:.0%}", "dim")]
     yield where
+    attempt = run.view.attempt
     if phrase := status.late(pod, run, clock):
         yield [("   ", ""), (phrase, "warn bold")]
+    elif attempt is not None and run.word == "starting":
+        begun = clock.wall() + (pod.link.clock_offset or 0.0) - attempt.started_t
+        yield [("   no step yet", "bold"), (f", begun {formatting.duration(begun)} ago", "dim")]
     else:
         eta = status.eta(pod, run, clock)
         yield [
@@ -87,11 +91,11 @@ def _numbers(pod: PodState, run: RunState, clock: Clock) -> Iterator[Line]:
             (formatting.NONE if eta is None else formatting.duration(eta), "bold"),
         ]
         yield [("   step time ", "dim"), (formatting.pace(run.step_seconds()), "bold")]
-        if run.step_seen is not None:
+        if run.has_stepped and run.step_seen is not None:
             ago = formatting.duration(clock.mono() - run.step_seen)
             yield [("   last step ", "dim"), (f"{ago} ago", "")]
     throughput = newest(run.trainer_steps, "throughput")
-    if throughput is not None:
+    if throughput is not None and run.word != "starting":
         yield [("   ", ""), (f"{throughput:,.0f}", "bold"), (" tok/s", "dim")]
     yield [("   ", ""), (run.view.trainer, "dim")]
 
@@ -135,21 +139,12 @@ def _host(record: Telemetry, width: int) -> Line:
     if host.get("cores") and width >= 110:
         line.append((f" of {host['cores']} cores", "dim"))
     gap = "   " if width >= 100 else "  "
-    parts = [
-        _amount(gap, "mem", host.get("mem_used"), host.get("mem_total")),
-        _amount(gap, "shm", host.get("shm_used"), host.get("shm_total")),
-    ]
+    parts: list[Line] = []
     for disk in host.get("disks") or []:
-        part = _share(
-            gap,
-            str(disk.get("path", "disk")),
-            disk.get("used"),
-            disk.get("total"),
-            disk_percent(disk),
-        )
-        if disk.get("read_only"):
-            part.append((" READ-ONLY", "bad bold"))
-        parts.append(part)
+        parts.append(_disk(gap, disk, 16 if width < 100 else 40))
+    # The last is the first to be left out on a narrow terminal.
+    parts.append(_amount(gap, "mem", host.get("mem_used"), host.get("mem_total")))
+    parts.append(_amount(gap, "shm", host.get("shm_used"), host.get("shm_total")))
     hidden = []
     for name, how in (record.get("coverage") or {}).items():
         if how == "hidden":
@@ -187,18 +182,33 @@ def faded(line: Line) -> Line:
 
 
 def _amount(gap: str, name: str, used: float | None, total: float | None) -> Line:
-    return _share(gap, name, used, total, formatting.percent(used, total))
-
-
-def _share(
-    gap: str, name: str, used: float | None, total: float | None, share: float | None
-) -> Line:
     line: Line = [(f"{gap}{name} ", "dim")]
+    share = formatting.percent(used, total)
     if share is None:
         return [*line, (formatting.NONE, "dim")]
     full = share >= status.FULL_PERCENT
     line.append((f"{formatting.gib(used)}/{formatting.gib(total)}G", ""))
     return [*line, (f" {share:.0f}%{' FULL' if full else ''}", "warn bold" if full else "dim")]
+
+
+def _disk(gap: str, disk: DiskUsage, room: int) -> Line:
+    """Return a disk as "/data 41% used, 1.2 TiB free": what is free decides what may be done. Its
+    path takes at most `room` cells.
+    """
+    path = formatting.path_end(disk.get("path", "disk"), room)
+    line: Line = [(f"{gap}{path} ", "dim")]
+    share, free = disk_percent(disk), disk.get("free")
+    if share is None:
+        line.append((formatting.NONE, "dim"))
+    else:
+        if free is None:
+            free = (disk.get("total") or 0) - (disk.get("used") or 0)
+        full = share >= status.FULL_PERCENT
+        word, role = ("FULL", "warn bold") if full else ("used", "")
+        line.append((f"{share:.0f}% {word}, {formatting.size(free)} free", role))
+    if disk.get("read_only"):
+        line.append((" READ-ONLY", "bad bold"))
+    return line
 
 
 def components_line(pod: PodState, run: RunState, clock: Clock, width: int) -> Line:

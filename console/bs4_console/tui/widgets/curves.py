@@ -125,7 +125,8 @@ def chart(
         rows.append(pad([*left, *line], width))
     if labelled:
         return [*rows, _axis(_healthy(curve.band, low, high), first, last, width)]
-    return [*rows, pad([(f"{formatting.number(low)} … {formatting.number(high)}", "dim")], width)]
+    ends = f"{_shown_number(curve, low)} … {_shown_number(curve, high)}"
+    return [*rows, pad([(ends, "dim")], width)]
 
 
 def _finite_values(line: Sequence[Point]) -> Sequence[float]:
@@ -148,15 +149,10 @@ def _value_of(line: Sequence[Point], at: int | None) -> float | None:
     return found[0][1] if found else None
 
 
-def _number(value: float | None) -> str:
-    """Return the value as text, NaN and infinity as "NaN"."""
-    if value is None or math.isfinite(value):
-        return formatting.number(value)
-    return "NaN"
-
-
 def _shown_number(curve: Curve, value: float | None) -> str:
     """Return the value as text: percentages and watts without decimals, as they are measured."""
+    if value is not None and math.isnan(value):
+        return "NaN"
     if curve.title.endswith(_WHOLE) and (value is None or math.isfinite(value)):
         return formatting.whole(value)
     return formatting.number(value)
@@ -173,14 +169,14 @@ def _title(
     """Return the title of a chart with the newest value of `line`, the points that are drawn."""
     newest = _value_of(line, at)
     value, role, name = _shown_number(curve, newest), "bold", curve.title
-    if newest is not None and math.isnan(newest):
-        value, role = "NaN", "bad bold"
+    if value == "NaN":
+        role = "bad bold"
     if width < 24:
         name = _SHORT.get(name, name)
     title: Line = [(name, "head"), (" ", ""), (value, role)]
     marks: Line = []
     for other in curve.others if width >= _LABELLED else ():
-        theirs = _number(_value_of(other.points, at))
+        theirs = _shown_number(curve, _value_of(other.points, at))
         marks += [(f"  {other.letter} ", hue_of(other.letter)), (theirs, "")]
     numbers = _finite_values(shown)
     if broken := len(shown) - len(numbers):

@@ -40,6 +40,23 @@ def test_a_path_that_leads_elsewhere_is_refused(path: str) -> None:
         checked(path)
 
 
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        ("s3://bucket-a", "'s3://bucket-a' does not begin with b2://."),
+        ("b2:///runs", "'b2:///runs' names no bucket."),
+        ("b2://my_bucket/runs", "'my_bucket' cannot be a bucket, whose name has 6 to 63 letters"),
+        ("b2://demo-bucket/../x", "The prefix '../x' has a part that is empty or consists of dots"),
+        ("b2://demo-bucket/a\\b", "The prefix 'a\\\\b' has a character that no store takes"),
+    ],
+)
+def test_a_wrong_place_is_told_what_is_wrong_and_how_to_write_it(url: str, says: str) -> None:
+    with pytest.raises(BadRequest) as refused:
+        Place.parse(url)
+    assert str(refused.value).startswith(says)
+    assert str(refused.value).endswith(" Write b2://BUCKET or b2://BUCKET/PREFIX.")
+
+
 @given(st.text(max_size=40))
 def test_what_passes_stays_below(path: str) -> None:
     try:
