@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import NormalDist, fmean, stdev, variance
+from statistics import NormalDist, fmean, stdev
 from typing import Any, Literal
 
 from bs4_console.errors import UsageError
@@ -24,6 +24,10 @@ _LINE_BYTES = 64 << 20
 #: The 0.975 quantiles of Student's t for 1 to 9 degrees of freedom.
 _T = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
 _Z = NormalDist().inv_cdf(0.975)
+#: The lowest number of equal signs that chance gives in less than 5 % of the cases: 2 / 2^6.
+_SIGNS = 6
+#: Values that differ by a smaller share of the largest one are the same, and were only rounded.
+_ROUNDED = 1e-9
 
 #: What reading a line of another form may raise. A number of 400 digits is an OverflowError.
 _NO_RESULT = (
@@ -86,10 +90,13 @@ class Summary:
 class Change:
     """How the reward of one kind of task (archetype; "" means a whole environment) differs between
     two evaluations. Only the examples that have a reward in both count, and `examples` is their
-    number. `mean` is the mean change, and `low` to `high` its 95 % interval; these two are None for
-    fewer than two examples, or if all have changed by the same. `word` is "better" or "worse", or
-    "not shown" if the interval contains 0, so that no change is proved, or "unknown" without an
-    interval.
+    number. `mean` is the mean change, and `low` to `high` its 95 % interval by Student; these two
+    are None for fewer than two examples, or if all have changed by the same.
+
+    `word` is "better" or "worse", or "not shown" if the interval contains 0, so that no change is
+    proved. Without an interval the exact sign test says it (of rewards 0 and 1, that is McNemar's):
+    n examples that all change one way do so by chance with the probability 2 / 2^n, which is below
+    5 % from 6 on. With fewer than 6 it is "unknown".
     """
 
     environment: str
@@ -255,9 +262,6 @@ def changes(evaluation: Evaluation, before: Evaluation) -> list[Change]:
         if not both:
             continue
         low, high = _student(both)
-        word: Word = "unknown"
-        if low is not None and high is not None:
-            word = "better" if low > 0 else "worse" if high < 0 else "not shown"
         found.append(
             Change(
                 environment=environment,
@@ -266,7 +270,7 @@ def changes(evaluation: Evaluation, before: Evaluation) -> list[Change]:
                 mean=fmean(both),
                 low=low,
                 high=high,
-                word=word,
+                word=_word(both, low, high),
             )
         )
     if not found:
@@ -275,6 +279,19 @@ def changes(evaluation: Evaluation, before: Evaluation) -> list[Change]:
             "Evaluate both with the same environment, version and number of examples.",
         )
     return found
+
+
+def _word(values: list[float], low: float | None, high: float | None) -> Word:
+    """Return what the changes of some examples prove: by the interval of their mean, or where there
+    is none, because all are the same, by the exact sign test.
+    """
+    if low is None or high is None:
+        if len(values) < _SIGNS:
+            return "unknown"
+        low = high = values[0]
+    if low > 0:
+        return "better"
+    return "worse" if high < 0 else "not shown"
 
 
 def _wilson(means: list[float]) -> tuple[float | None, float | None]:
@@ -291,10 +308,11 @@ def _wilson(means: list[float]) -> tuple[float | None, float | None]:
 
 
 def _student(values: list[float]) -> tuple[float | None, float | None]:
-    """Return Student's interval of a mean, or (None, None) for values that do not vary: how far the
-    next one would be off is not known then.
+    """Return Student's interval of a mean, or (None, None) for values that do not vary by more than
+    they are rounded: how far the next one would be off is not known then.
     """
-    if len(values) < 2 or variance(values) == 0:
+    largest = max(map(abs, values), default=0.0)
+    if len(values) < 2 or max(values) - min(values) <= _ROUNDED * largest:
         return None, None
     freedom = len(values) - 1
     factor = _Z + (_Z**3 + _Z) / (4 * freedom)

@@ -109,6 +109,16 @@ def test_intervals() -> None:
         ((1, 1, 1, 1, 1, 0.5), (0, 0, 0, 0, 0, 0), "worse"),
         ((0, 1, 0, 1), (1, 0, 0, 1), "not shown"),
         ((0, 0), (1, 1), "unknown"),
+        # Nothing varies: the sign test decides.
+        ((1,) * 50, (0,) * 50, "worse"),
+        ((1,) * 6, (0,) * 6, "worse"),
+        ((0.5,) * 6, (0.75,) * 6, "better"),
+        ((1,) * 5, (0,) * 5, "unknown"),
+        ((1,), (0,), "unknown"),
+        ((1, 0) * 3, (1, 0) * 3, "not shown"),
+        # 0.8 - 0.7 and 0.4 - 0.3 differ in the last digit alone.
+        ((0.7, 0.3), (0.8, 0.4), "unknown"),
+        ((0.8, 0.4) * 3, (0.7, 0.3) * 3, "worse"),
     ],
 )
 def test_a_change_is_told_where_the_examples_show_it(
@@ -180,6 +190,14 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     ]
     assert main(["runs", "evals", str(NEW), "--against", str(worse)]) == 0
     assert "better" in capsys.readouterr().out
+
+    for name, reward in (("good", 1.0), ("collapsed", 0.0)):
+        rows = [{"example_id": n, "reward": reward} for n in range(50)]
+        lines = "".join(json.dumps(row) + "\n" for row in rows)
+        (tmp_path / f"{name}.jsonl").write_text(lines)
+    good, collapsed = (str(tmp_path / f"{name}.jsonl") for name in ("good", "collapsed"))
+    assert main(["runs", "evals", collapsed, "--against", good]) == 1
+    assert "-1.000  -     worse" in capsys.readouterr().out
 
     shares = tmp_path / "results_100.json"
     shares.write_text(json.dumps({"pass_rate": 0.5, "by_archetype": {"tables": 0.25}}))
