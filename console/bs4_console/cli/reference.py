@@ -285,8 +285,10 @@ SHAPES = {
         "`file`, `torn` (its last line is not complete and left out), `summaries` [{`environment`, "
         '`archetype` ("" for all), `examples`, `rollouts`, `errors`, `mean`, `low`, `high` (95 %; '
         "null if not known)}], `changes` [{`environment`, `archetype`, `examples` (in both), "
-        "`mean`, `low`, `high`, `word` (better, worse, not shown, unknown)}]; of a results_*.json: "
-        "`file`, `pass_rate`, `perfect_rate`, `avg_reward`, `archetypes` {name: reward}"
+        "`mean`, `low`, `high`, `word` (better, worse, not shown, unknown)}], `missing` "
+        "[{`environment`, `archetype`, `examples` (before)}] (not compared: no example has a "
+        "reward in both); of a results_*.json: `file`, `pass_rate`, `perfect_rate`, `avg_reward`, "
+        "`archetypes` {name: reward}"
     ),
     "run-milestones": (
         "`run`, `pod`, `milestones` [{`step`, `examples` (of each environment, or null), `run` "

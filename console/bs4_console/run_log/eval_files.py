@@ -108,6 +108,18 @@ class Change:
     word: Word
 
 
+@dataclass(frozen=True, kw_only=True)
+class Missing:
+    """An environment, or one kind of its tasks (`archetype`; "" means the whole environment), that
+    an earlier evaluation has and that cannot be compared, because no example of it has a reward in
+    both. `examples` is the number of those that have one in the earlier evaluation.
+    """
+
+    environment: str
+    archetype: str
+    examples: int
+
+
 def read(path: Path) -> Evaluation:
     """Return the evaluation that is in the file `path`, or in the file of an evaluation in the
     directory `path`. Raises UsageError if there is no file of a known form, or if a line of it is
@@ -278,6 +290,21 @@ def changes(evaluation: Evaluation, before: Evaluation) -> list[Change]:
             f"{evaluation.file} and {before.file} have no example in common.",
             "Evaluate both with the same environment, version and number of examples.",
         )
+    return found
+
+
+def missing(evaluation: Evaluation, before: Evaluation) -> list[Missing]:
+    """Return the environments of `before` that have no example in common with `evaluation`, and the
+    kinds of tasks (archetypes) of the others that have none.
+    """
+    later = {(name, archetype): rollouts for name, archetype, rollouts in _groups(evaluation)}
+    found: list[Missing] = []
+    for environment, archetype, rollouts in _groups(before):
+        old = _examples(rollouts)
+        new = _examples(later.get((environment, archetype), []))
+        whole = any((one.environment, one.archetype) == (environment, "") for one in found)
+        if old and not whole and not old.keys() & new.keys():
+            found.append(Missing(environment=environment, archetype=archetype, examples=len(old)))
     return found
 
 

@@ -136,6 +136,37 @@ def test_only_common_examples_are_compared() -> None:
         eval_files.changes(made(1, 0), other)
 
 
+def test_what_the_new_evaluation_lacks_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old = Evaluation(
+        Path("old"),
+        [*made(1, 1).rollouts, *made(1, 1, archetype="b").rollouts, Rollout("x", "c", "0", 1.0)],
+        is_torn=False,
+    )
+    new = Evaluation(
+        Path("new"), [*made(1, 1).rollouts, Rollout("x", "c", "0", None)], is_torn=False
+    )
+    found = eval_files.missing(new, old)
+    assert [(m.environment, m.archetype, m.examples) for m in found] == [
+        ("e", "b", 2),
+        ("x", "", 1),
+    ]
+    assert eval_files.missing(old, new) == []
+
+    def moved(line: dict[str, Any]) -> None:
+        if line["task"]["data"].get("archetype") != "links":
+            line["env"]["name"] = "other"
+
+    some = altered(tmp_path / "traces.jsonl", moved)
+    against = ["runs", "evals", str(some), "--against", str(NEW)]
+    assert main(against) == 0
+    assert "tiny-env (tables) is not compared: none of the 3 examples" in capsys.readouterr().err
+    assert main([*against, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["missing"] == [{"environment": "tiny-env", "archetype": "tables", "examples": 3}]
+
+
 def test_a_line_that_is_still_written_is_left_out(tmp_path: Path) -> None:
     text = (NEW / "traces.jsonl").read_text()
     file = tmp_path / "traces.jsonl"
