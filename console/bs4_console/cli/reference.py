@@ -282,7 +282,8 @@ SHAPES = {
         "(null: unknown), `why` (it is unknown)}]"
     ),
     "run-evals": (
-        "`file`, `torn` (its last line is not complete and left out), `summaries` [{`environment`, "
+        "`file`, `torn` (its last line is not complete and left out), `unscored` (rollouts without "
+        "an error and a reward that is a number, left out), `summaries` [{`environment`, "
         '`archetype` ("" for all), `examples`, `rollouts`, `errors`, `mean`, `low`, `high` (95 %; '
         "null if not known)}], `changes` [{`environment`, `archetype`, `examples` (in both), "
         "`mean`, `low`, `high`, `word` (better, worse, not shown, unknown)}], `missing` "
@@ -301,7 +302,7 @@ SHAPES = {
     ),
     "run-rollouts": (
         "`run`, `file` (on the pod), `rollouts` [{`environment`, `example`, `reward` (null: it "
-        "ended in an error), `error`, `messages` [{`role`, `text`}]}]"
+        "has none, or ended in an error), `error`, `messages` [{`role`, `text`}]}]"
     ),
     "run-report": "`run`, `text` (Markdown or HTML), `file` (that was written, or null)",
     "run-note": "`run`, `text`, `lesson`, `price`, `status` (or null)",

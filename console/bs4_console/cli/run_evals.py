@@ -52,6 +52,7 @@ def run(options: argparse.Namespace) -> int:
             "run-evals",
             file=str(found.file),
             torn=found.is_torn,
+            unscored=found.unscored,
             summaries=rows,
             changes=changes,
             missing=missing,
@@ -62,10 +63,15 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _read(path: Path) -> eval_files.Evaluation:
-    """Return the evaluation at a path, and say so if its last line is incomplete."""
+    """Return the evaluation at a path, and say what of it was left out."""
     found = eval_files.read(path)
     if found.is_torn:
         complain(f"The last line of {found.file} is not complete and is left out.")
+    if found.unscored:
+        complain(
+            f"{found.unscored} of the rollouts in {found.file} ended without an error and have no "
+            "reward that is a number: they are left out."
+        )
     return found
 
 

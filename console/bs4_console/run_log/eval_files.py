@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import NormalDist, fmean, stdev
 from typing import Any, Literal
@@ -24,6 +24,8 @@ _LINE_BYTES = 64 << 20
 #: The 0.975 quantiles of Student's t for 1 to 9 degrees of freedom.
 _T = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
 _Z = NormalDist().inv_cdf(0.975)
+#: A reward beyond it is none that a task gives, and its square would be beyond what a float holds.
+_LARGEST = 1e100
 #: The lowest number of equal signs that chance gives in less than 5 % of the cases: 2 / 2^6.
 _SIGNS = 6
 #: Values that differ by a smaller share of the largest one are the same, and were only rounded.
@@ -59,12 +61,14 @@ class Rollout:
 class Evaluation:
     """The results (`rollouts`) that one file of an evaluation has. `is_torn` is True if the last
     line of the file was not complete, because the file is still being written; that line was left
-    out.
+    out. So were as many rollouts (of an episode of several agents, those of one agent) as
+    `unscored` says: they ended well and have no reward, or none that is a number.
     """
 
     file: Path
     rollouts: list[Rollout]
     is_torn: bool
+    unscored: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,6 +140,7 @@ def read(path: Path) -> Evaluation:
         file = there[0]
     rollouts: list[Rollout] = []
     is_torn = False
+    unscored = 0
     name = _environment(file)
     try:
         with file.open("rb") as handle:
@@ -145,7 +150,7 @@ def read(path: Path) -> Evaluation:
                 if not line.strip():
                     continue
                 try:
-                    rollouts.append(_rollout(json.loads(line), name))
+                    rollout, left_out = _rollout(json.loads(line), name)
                 except _NO_RESULT as error:
                     if not line.endswith(b"\n") and len(line) < _LINE_BYTES:
                         is_torn = True
@@ -156,11 +161,14 @@ def read(path: Path) -> Evaluation:
                         "Give the traces.jsonl or results.jsonl that vf-eval or prime-rl wrote; "
                         "`runs bench` compares results_*.json with pass_rate.",
                     ) from error
+                unscored += left_out
+                if rollout is not None:
+                    rollouts.append(rollout)
     except OSError as error:
         raise UsageError(
             f"{file} cannot be read ({error.strerror}).", "Give the results of an evaluation."
         ) from error
-    return Evaluation(file, rollouts, is_torn)
+    return Evaluation(file, rollouts, is_torn, unscored)
 
 
 def _environment(file: Path) -> str:
@@ -176,36 +184,63 @@ def _environment(file: Path) -> str:
         ) from error
 
 
-def _rollout(line: Mapping[str, Any], environment: str) -> Rollout:
-    """Return the rollout in one line. Raises ValueError, KeyError, TypeError or AttributeError if
-    the line has none.
+def _rollout(line: Mapping[str, Any], environment: str) -> tuple[Rollout | None, int]:
+    """Return (the rollout in one line, 0), or with a number above 0 if so many of its agents ended
+    well without a reward. If all did, the rollout is None. Raises ValueError, KeyError, TypeError
+    or AttributeError if the line has none.
     """
     if "traces" in line:
-        task, env = line["task"], line["env"]
-        data = task["data"]
-        example = task.get("key") or data.get("id") or data["idx"]
-        rewards = [weighted(trace["rewards"]) for trace in line["traces"] if trace["ok"]]
-        reward = fmean(rewards) if line["ok"] and rewards else None
-        name = env.get("name") or env["id"]
-        return Rollout(str(name), _archetype(data) or str(task["type"]), str(example), reward)
+        return _episode(line)
     archetype = _archetype(line) or str(line.get("task") or "")
-    reward = None if line.get("error") else _finite(line["reward"])
-    return Rollout(environment, archetype, str(line["example_id"]), reward)
+    rollout = Rollout(environment, archetype, str(line["example_id"]), None)
+    if line.get("error"):
+        return rollout, 0
+    reward = number(line["reward"])
+    if reward is None:
+        return None, 1
+    return replace(rollout, reward=reward), 0
 
 
-def weighted(rewards: Mapping[str, Any]) -> float:
+def _episode(line: Any) -> tuple[Rollout | None, int]:
+    """Return what `_rollout` does, for an episode of verifiers 0.4."""
+    task, env = line["task"], line["env"]
+    data = task["data"]
+    example = task.get("key") or data.get("id") or data["idx"]
+    name = env.get("name") or env["id"]
+    archetype = _archetype(data) or str(task["type"])
+    rollout = Rollout(str(name), archetype, str(example), None)
+    worths = [weighted(trace["rewards"]) for trace in line["traces"] if trace["ok"]]
+    rewards = [worth for worth in worths if worth is not None]
+    if not line["ok"] or not worths:
+        return rollout, 0
+    if not rewards:
+        return None, len(worths)
+    return replace(rollout, reward=fmean(rewards)), len(worths) - len(rewards)
+
+
+def weighted(rewards: Mapping[str, Any]) -> float | None:
     """Return the reward of a trace of verifiers 0.4 (its record of one rollout): the sum of the
-    trace's named `rewards` by their weights. Raises ValueError if it is no finite number.
+    trace's named `rewards` by their weights. Return None if it has none, or one that is no number.
     """
-    given = [reward for reward in rewards.values() if reward is not None]
-    return math.fsum(_finite(one["score"]) * _finite(one["weight"]) for one in given)
+    worths = []
+    for one in rewards.values():
+        if one is None:  # its scoring did not run
+            continue
+        score, weight = number(one["score"]), number(one["weight"])
+        if score is None or weight is None:
+            return None
+        worths.append(score * weight)
+    return number(math.fsum(worths)) if worths else None
 
 
-def _finite(value: Any) -> float:
-    number = float(value)
-    if not math.isfinite(number):
-        raise ValueError(f"{value} is no reward")
-    return number
+def number(value: Any) -> float | None:
+    """Return a reward as a number, or None if it is null, NaN, or far beyond what a task gives.
+    Raises ValueError, TypeError or OverflowError for what is no number at all.
+    """
+    if value is None:
+        return None
+    found = float(value)
+    return found if abs(found) <= _LARGEST else None
 
 
 def _archetype(data: Mapping[str, Any]) -> str:

@@ -184,10 +184,10 @@ def test_a_line_that_is_still_written_is_left_out(tmp_path: Path) -> None:
         "[]",
         "{}",
         "7",
-        '{"reward": NaN, "example_id": 1}',
+        '{"reward": 1}',
         '{"reward": "high", "example_id": 1}',
         '{"traces": [], "env": {}, "task": {"data": {}}}',
-        '{"traces": [{"ok": true, "rewards": {"a": {"score": 1e999, "weight": 1}}}], "ok": true, '
+        '{"traces": [{"ok": true, "rewards": {"a": {"score": "x", "weight": 1}}}], "ok": true, '
         '"env": {"id": "e"}, "task": {"type": "T", "data": {"idx": 0}}}',
         "[" * 100_000,
     ],
@@ -197,6 +197,61 @@ def test_what_is_no_result(tmp_path: Path, line: str) -> None:
     file.write_text(line + "\n")
     with pytest.raises(UsageError, match=r"Line 1 of .*results\.jsonl"):
         eval_files.read(file)
+
+
+def test_a_row_without_a_reward_is_left_out_and_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "results.jsonl"
+    rows = []
+    for n, reward in enumerate(("1.0", "NaN", "null", "1e308", "-1e308", "1e999", "0.0")):
+        rows.append(f'{{"example_id": {n}, "reward": {reward}}}\n')
+    rows.append('{"example_id": 7, "reward": null, "error": "it broke"}\n')
+    file.write_text("".join(rows))
+    (whole,) = eval_files.summaries(eval_files.read(file))
+    assert (whole.examples, whole.rollouts, whole.errors, whole.mean) == (2, 3, 1, 0.5)
+    assert main(["runs", "evals", str(file)]) == 0
+    assert "5 of the rollouts in" in capsys.readouterr().err
+    assert main(["runs", "evals", str(file), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["unscored"] == 5
+
+
+def test_large_rewards_have_an_interval() -> None:
+    (whole, _) = eval_files.summaries(made(1e99, -1e99, 1e99))
+    assert whole.high is not None
+    (change, _) = eval_files.changes(made(1e100, -1e100, 1e100), made(-1e100, 1e100, 0))
+    assert change.word == "not shown"
+
+
+@pytest.mark.parametrize(
+    ("rewards", "worth"),
+    [
+        ({}, None),
+        ({"a": None}, None),
+        ({"a": {"score": 1, "weight": 2}, "b": None}, 2.0),
+        ({"a": {"score": 1, "weight": 1}, "b": {"score": float("nan"), "weight": 1}}, None),
+        ({"a": {"score": 1e60, "weight": 1e60}}, None),
+    ],
+)
+def test_what_a_trace_is_worth(rewards: dict[str, Any], worth: float | None) -> None:
+    assert eval_files.weighted(rewards) == worth
+
+
+def test_an_agent_without_a_reward_is_not_worth_0(tmp_path: Path) -> None:
+    def with_a_user(line: dict[str, Any]) -> None:
+        for trace in list(line["traces"]):
+            line["traces"].append({**trace, "rewards": {}})
+
+    def without(line: dict[str, Any]) -> None:
+        for trace in line["traces"]:
+            trace["rewards"] = {}
+
+    both = eval_files.read(altered(tmp_path / "both" / "traces.jsonl", with_a_user))
+    assert eval_files.summaries(both) == eval_files.summaries(eval_files.read(NEW))
+    assert both.unscored == 10
+    none = eval_files.read(altered(tmp_path / "none" / "traces.jsonl", without))
+    assert none.unscored == 10
+    assert eval_files.summaries(none)[0].errors == len(none.rollouts) == 2
 
 
 def test_a_directory_without_results(tmp_path: Path) -> None:
