@@ -445,6 +445,17 @@ class HostPart(Unknown, total=False):
     """The container that was looked into, if the start is in one."""
 
 
+class ServerPart(Unknown, total=False):
+    """The part of an answer about the start of an evaluation that is about the inference server
+    into which the evaluation loads its weights.
+    """
+
+    used_by: Sequence[str]
+    """The other living runs of the pod that need the weights that are in this server now. Empty if
+    there are none, or if the server is on another machine.
+    """
+
+
 class Look(TypedDict, total=False):
     """The agent's answer to a console that asks if a start would succeed, in parts. A part that was
     not asked for is missing.
@@ -459,3 +470,4 @@ class Look(TypedDict, total=False):
     stack: StackPart
     services: ServicesPart
     host: HostPart
+    server: ServerPart

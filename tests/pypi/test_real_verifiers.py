@@ -12,6 +12,8 @@ import pytest
 
 from bs4_console.checks.diagnose import diagnose
 from bs4_console.run_log import eval_files
+from bs4_console.setup import budgeted_words
+from bs4_console.setup.environment_tools import Evaluation
 from tests.pypi.engine import engine
 from tests.support.environments import READY
 
@@ -94,3 +96,63 @@ def test_a_reward_that_raises(tmp_path: Path) -> None:
     line = json.loads((evaluation / "traces.jsonl").read_text().splitlines()[0])
     assert "ZeroDivisionError" in json.dumps(line["traces"][0]["errors"])
     assert [(f["id"], f["source"]) for f in named(evaluation)] == [("reward-fn-crash", "env")]
+
+
+def resolved(root: Path, words: tuple[str, ...]) -> dict[str, Any]:
+    """Return what vf-eval understands of an evaluation within a budget that is followed by
+    `words`, as the config that it writes with --dry-run.
+    """
+    planned = Evaluation(
+        environment="tiny_real",
+        model="tiny",
+        endpoint=DOWN,
+        key_variable="KEY",
+        examples=5,
+        rollouts=2,
+        turns=1,
+        tokens_in=100,
+        max_tokens=300,
+        price=(1.0, 1.0),
+        output=str(root / "out"),
+    )
+    argv = [VERIFIERS / "bin/vf-eval", *planned.words()[1:], *words, "--dry-run"]
+    subprocess.run(
+        argv,
+        cwd=root,
+        env={**os.environ, "HOME": str(root), "PYTHONPATH": str(Path(__file__).parent)},
+        capture_output=True,
+        timeout=600,
+        check=True,
+    )
+    (file,) = (root / "out").rglob("configs/resolved/eval.json")
+    found: dict[str, Any] = json.loads(file.read_text())
+    return found
+
+
+def test_the_words_that_a_budget_lets_pass_leave_alone_what_it_is_made_of(tmp_path: Path) -> None:
+    values = {
+        "--select.include.idx": "0:4",
+        "--select.exclude.idx": "1",
+        "--run.name": "it",
+        "--run.dir": "there",
+        "--sampling.reasoning-effort": "low",
+        "--env.agent.harness.id": "null",
+        "--env.agent.runtime.type": "subprocess",
+    }
+    words = [*sorted(budgeted_words._BARE - {"--resume", "--no-rich"})]
+    for name in sorted(budgeted_words._VALUED):
+        words += [name, values.get(name, "1")]
+    budgeted_words.check(words)
+    (tmp_path / "plain").mkdir()
+    (tmp_path / "more").mkdir()
+    plain = resolved(tmp_path / "plain", ())
+    more = resolved(tmp_path / "more", tuple(words))
+    for found in (plain, more):
+        assert (found["model"], found["num_rollouts"], found["push"]) == ("tiny", 2, False)
+        assert (found["select"]["limit"], found["sampling"]["max_tokens"]) == (5, 300)
+    assert more["client"] == plain["client"]
+    assert more["select"]["include"]["idx"] == ["0:4"]
+    assert more["env"]["agent"]["model"] is None
+    assert more["env"]["agent"]["sampling"] is None
+    for name in ("retries", "taskset"):
+        assert more["env"][name] == plain["env"][name]

@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar, cast
 from bs4_agent.containers.inside import Box
 from bs4_agent.launch.environment import inherited
 from bs4_agent.pod import Pod
-from bs4_agent.preflight import host, pod_probe, schema, source, stack
+from bs4_agent.preflight import host, pod_probe, schema, server, source, stack
 from bs4_agent.probes import services
 from bs4_common.errors import AgentError, BadRequest
 from bs4_common.failures.compiled import Library, digest
@@ -25,6 +25,7 @@ from bs4_common.preflight import (
     HostPart,
     PodPart,
     SchemaBody,
+    ServerPart,
     ServicesBody,
     ServicesPart,
     SourceFiles,
@@ -46,7 +47,9 @@ _LOOKS = 4
 _CONFIG_BYTES = 40 * 1024
 _DEPTH = 8
 
-Facts = PodPart | StartPart | ClassesPart | StackPart | ServicesPart | HostPart | Unknown
+Facts = (
+    PodPart | StartPart | ClassesPart | StackPart | ServicesPart | HostPart | ServerPart | Unknown
+)
 Part = Callable[[], Facts]
 Made = TypeVar("Made")
 #: The services that are queried inside the container of a run. The object store is queried by the
@@ -80,8 +83,9 @@ class Preflights:
         * `look` takes the body of a launch (without one, only the pod is looked at) and `urls`. It
           returns `facts` {part: {...} or {"unknown": why}}, `waiting` [part that is not collected
           yet] and `next` (the query to repeat, or None). The parts are pod, run, schema, stack and
-          services; for the pod alone with verl also host. If there is a `container`, its own
-          environment is probed inside it: see pod_probe.at_pod, stack.look_inside and host.probe.
+          services; for an evaluation also server, and for the pod alone with verl host. If there is
+          a `container`, its own environment is probed inside it: see pod_probe.at_pod,
+          stack.look_inside and host.probe.
         * `schema` takes `trainer`, `component`, `cwd`, `files` [[path, text]] and `overrides`
           [word]. It returns the same as `look` with the part schema alone: the verdict of the
           trainer's own classes on a config that is not on the pod.
@@ -161,6 +165,8 @@ class Preflights:
         )
         if registry.get(planned.trainer).traits.classes is not None:
             parts["schema"] = lambda: schema.of_launch(planned, more)
+        if planned.component == "eval":
+            parts["server"] = lambda: server.probe(self._pod, planned)
         return parts
 
     def _parts_inside(

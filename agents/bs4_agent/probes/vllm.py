@@ -7,7 +7,6 @@ that the server answers (seen on vLLM 0.32).
 from __future__ import annotations
 
 import ipaddress
-import itertools
 import json
 import socket
 import time
@@ -15,9 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-import psutil
-
 from bs4_agent.probes.exchange import NoHttp, exchange, request
+from bs4_agent.probes.own_addresses import own_addresses
 from bs4_common.errors import AgentError, Refused
 from bs4_common.foreign_json import loads
 
@@ -147,7 +145,7 @@ def own_address(host: str) -> str:
         if address.version == 4:
             return "127.0.0.1"
         return "::1"
-    if address.is_loopback or str(address) in _own_addresses():
+    if address.is_loopback or str(address) in own_addresses():
         return str(address)
     raise Refused(
         f"{host} is not an address of this pod, so it is not probed; check the server's host "
@@ -162,7 +160,7 @@ def _own_name(name: str) -> str:
             f"{name!r} is not this pod's own name, so it is not probed; check the server's "
             "host and port in the config."
         )
-    own = _own_addresses()
+    own = own_addresses()
     try:
         found = []
         for e in socket.getaddrinfo(name, None, type=socket.SOCK_STREAM):
@@ -173,12 +171,6 @@ def _own_name(name: str) -> str:
         if address in own or ipaddress.ip_address(address).is_loopback:
             return address
     return "127.0.0.1"
-
-
-def _own_addresses() -> set[str]:
-    """Return all IP addresses of this machine."""
-    entries = itertools.chain.from_iterable(psutil.net_if_addrs().values())
-    return {entry.address.partition("%")[0] for entry in entries}
 
 
 def _ask(

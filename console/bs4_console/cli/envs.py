@@ -22,8 +22,8 @@ from bs4_console.pods.inventory import Inventory, Pod
 from bs4_console.pods.port import Completed
 from bs4_console.printable import printable
 from bs4_console.secret import know_words
+from bs4_console.setup import budgeted_words, tool_tables
 from bs4_console.setup import environment_tools as tools
-from bs4_console.setup import tool_tables
 from bs4_console.setup.environment_package import pushed
 
 #: The verbs that are words of `prime env`, and what they do.
@@ -197,8 +197,8 @@ def run(options: argparse.Namespace) -> int:
     tool but shows the splits of data sets (see `env_splits.show`).
 
     Return 0 if the tool ended with 0, else 1. Raises UsageError for --json without --dry-run,
-    NotApplicableError if the tool is not installed, and RefusedError if the budget is too small,
-    nobody confirmed, or the console or the pod is read-only.
+    NotApplicableError if the tool is not installed, and RefusedError if the budget is too small or
+    a word for the tool may go past it, nobody confirmed, or the console or the pod is read-only.
     """
     if options.verb == "splits":
         return _splits(options)
@@ -344,6 +344,8 @@ def _show_push(command: tools.Command, options: argparse.Namespace) -> int:
 
 def _evaluate(options: argparse.Namespace) -> int:
     """Show model, price and budget, and evaluate if they fit and a person agrees."""
+    passed = [*options.words, *options.overrides]
+    budgeted_words.check(passed)
     planned = tools.Evaluation(
         environment=options.environment,
         model=options.model,
@@ -369,7 +371,7 @@ def _evaluate(options: argparse.Namespace) -> int:
     planned.check(options.budget)
     if not options.dry_run:
         _agreed(options)
-    code = _here(options, [*planned.words(), *options.words, *options.overrides])
+    code = _here(options, [*planned.words(), *passed])
     if not options.dry_run:
         complain(f"Read the results: `bs4-console runs evals {planned.output}/RUN`.")
     return code

@@ -285,11 +285,14 @@ SHAPES = {
         "(null: unknown), `why` (it is unknown)}]"
     ),
     "run-evals": (
-        "`file`, `torn` (its last line is not complete and left out), `summaries` [{`environment`, "
+        "`file`, `torn` (its last line is not complete and left out), `unscored` (rollouts without "
+        "an error and a reward that is a number, left out), `summaries` [{`environment`, "
         '`archetype` ("" for all), `examples`, `rollouts`, `errors`, `mean`, `low`, `high` (95 %; '
         "null if not known)}], `changes` [{`environment`, `archetype`, `examples` (in both), "
-        "`mean`, `low`, `high`, `word` (better, worse, not shown, unknown)}]; of a results_*.json: "
-        "`file`, `pass_rate`, `perfect_rate`, `avg_reward`, `archetypes` {name: reward}"
+        "`mean`, `low`, `high`, `word` (better, worse, not shown, unknown)}], `missing` "
+        "[{`environment`, `archetype`, `examples` (before)}] (not compared: no example has a "
+        "reward in both); of a results_*.json: `file`, `pass_rate`, `perfect_rate`, `avg_reward`, "
+        "`archetypes` {name: reward}"
     ),
     "run-milestones": (
         "`run`, `pod`, `milestones` [{`step`, `examples` (of each environment, or null), `run` "
@@ -302,7 +305,7 @@ SHAPES = {
     ),
     "run-rollouts": (
         "`run`, `file` (on the pod), `rollouts` [{`environment`, `example`, `reward` (null: it "
-        "ended in an error), `error`, `messages` [{`role`, `text`}]}]"
+        "has none, or ended in an error), `error`, `messages` [{`role`, `text`}]}]"
     ),
     "run-report": "`run`, `text` (Markdown or HTML), `file` (that was written, or null)",
     "run-note": "`run`, `text`, `lesson`, `price`, `status` (or null)",

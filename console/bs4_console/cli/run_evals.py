@@ -37,21 +37,41 @@ def run(options: argparse.Namespace) -> int:
         return _shares(evals.read(path), options)
     found = _read(path)
     rows = eval_files.summaries(found)
-    changes = []
+    changes, missing = [], []
     if options.against is not None:
-        changes = eval_files.changes(found, _read(Path(options.against)))
+        before = _read(Path(options.against))
+        changes = eval_files.changes(found, before)
+        missing = eval_files.missing(found, before)
+    for one in missing:
+        complain(
+            f"{one.environment or 'The environment'} ({one.archetype or 'all'}) is not compared: "
+            f"none of the {one.examples} examples before has a reward now."
+        )
     if options.json:
-        emit("run-evals", file=str(found.file), torn=found.is_torn, summaries=rows, changes=changes)
+        emit(
+            "run-evals",
+            file=str(found.file),
+            torn=found.is_torn,
+            unscored=found.unscored,
+            summaries=rows,
+            changes=changes,
+            missing=missing,
+        )
     else:
         _print(rows, changes)
     return finding_code(any(c.word == "worse" and not c.archetype for c in changes))
 
 
 def _read(path: Path) -> eval_files.Evaluation:
-    """Return the evaluation at a path, and say so if its last line is incomplete."""
+    """Return the evaluation at a path, and say what of it was left out."""
     found = eval_files.read(path)
     if found.is_torn:
         complain(f"The last line of {found.file} is not complete and is left out.")
+    if found.unscored:
+        complain(
+            f"{found.unscored} of the rollouts in {found.file} ended without an error and have no "
+            "reward that is a number: they are left out."
+        )
     return found
 
 

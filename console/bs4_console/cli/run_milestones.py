@@ -124,7 +124,7 @@ async def _evaluate(options: argparse.Namespace, live: PodSession, pod: Pod, one
     training = run_of(live, options.record)
     asked = milestones.request(training, one, config=options.config, server=options.server)
     looked = await guide.prepare(live, asked)
-    milestones.refuse_training_server(looked.preflight, options.server, training)
+    milestones.refuse_training_server(looked.preflight, options.server)
     if looked.blocking:
         complain(f"Nothing was evaluated: {guide.sentence(looked.blocking[0])}")
         return REFUSED

@@ -7,6 +7,7 @@ pod itself remembers what was evaluated, and every console sees the same.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -23,7 +24,8 @@ from bs4_console.trainers import checkpoint_eval
 #: failed are states of the evaluation.
 State = Literal["to-come", "due", "no-weights", "under-way", "evaluated", "failed"]
 
-_LOCAL = ("localhost", "127.0.0.1", "0.0.0.0", "::1")  # noqa: S104
+#: A host as every program reads it. Some take other characters for letters of a name.
+_HOST = re.compile(r"[A-Za-z0-9._:-]+")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,8 +107,7 @@ def request(run: RunState, milestone: Milestone, *, config: str, server: str) ->
     has no such program, and UsageError if `server` is not an http or https URL.
     """
     view = run.view
-    if not urlsplit(server).scheme.startswith("http"):
-        raise UsageError(f"{server!r} is no address of a server.", "Write http://HOST:PORT/v1.")
+    _checked(server)
     return LaunchRequest(
         run=milestone.run,
         trainer=view.trainer,
@@ -124,20 +125,37 @@ def request(run: RunState, milestone: Milestone, *, config: str, server: str) ->
     )
 
 
-def refuse_training_server(looked: Preflight, server: str, run: RunState) -> None:
-    """Raise RefusedError if the inference server at the URL `server` is the one with which `run`
-    trains. The evaluation would load its checkpoint into that server, and the training would then
-    get rollouts of those weights. `looked` is the preflight of the evaluation, which knows which
-    run listens on which port of the pod.
+def refuse_training_server(looked: Preflight, server: str) -> None:
+    """Raise RefusedError if a living run of the pod uses the inference server at the URL `server`,
+    or if that is not known. The evaluation would load its checkpoint into that server, and a
+    training would then get rollouts of those weights. `looked` is the preflight of the evaluation,
+    for which the pod has found out where the URL leads and who uses the server there.
     """
-    place = urlsplit(server)
-    if place.hostname not in _LOCAL:
-        return
-    for row in looked.facts.get("run", {}).get("ports", ()):
-        if row.get("port") == (place.port or 80) and row.get("run") == run.name:
-            raise RefusedError(
-                f"Nothing was evaluated: {server} is the inference server of {run.name} itself, "
-                "and an evaluation would load other weights into it.",
-                "Start one of its own on another port and on GPUs that are free: `bs4-console "
-                "launch CONFIG --component inference`.",
-            )
+    part = looked.facts.get("server", {})
+    users = part.get("used_by")
+    if users is None:
+        why = part.get("unknown", "the pod's agent does not say it")
+        raise RefusedError(
+            f"Nothing was evaluated: whether a run uses {server} is not known ({why}).",
+            "Look again, or write the server's IP address.",
+        )
+    if users:
+        raise RefusedError(
+            f"Nothing was evaluated: {server} is the inference server of {', '.join(users)}, "
+            "and an evaluation would load other weights into it.",
+            "Start one of its own on another port and on GPUs that are free: `bs4-console "
+            "launch CONFIG --component inference`.",
+        )
+
+
+def _checked(server: str) -> None:
+    """Raise UsageError if `server` is not the URL of a server: http or https, a host, perhaps a
+    port, and perhaps a path.
+    """
+    try:
+        place = urlsplit(server)
+        known = _HOST.fullmatch(place.hostname or "") and place.port != 0
+    except ValueError:  # of the port, or of brackets
+        known = False
+    if not known or place.scheme not in ("http", "https") or "@" in place.netloc:
+        raise UsageError(f"{server!r} is no address of a server.", "Write http://HOST:PORT/v1.")

@@ -10,9 +10,9 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from statistics import NormalDist, fmean, stdev, variance
+from statistics import NormalDist, fmean, stdev
 from typing import Any, Literal
 
 from bs4_console.errors import UsageError
@@ -24,6 +24,12 @@ _LINE_BYTES = 64 << 20
 #: The 0.975 quantiles of Student's t for 1 to 9 degrees of freedom.
 _T = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
 _Z = NormalDist().inv_cdf(0.975)
+#: A reward beyond it is none that a task gives, and its square would be beyond what a float holds.
+_LARGEST = 1e100
+#: The lowest number of equal signs that chance gives in less than 5 % of the cases: 2 / 2^6.
+_SIGNS = 6
+#: Values that differ by a smaller share of the largest one are the same, and were only rounded.
+_ROUNDED = 1e-9
 
 #: What reading a line of another form may raise. A number of 400 digits is an OverflowError.
 _NO_RESULT = (
@@ -55,12 +61,14 @@ class Rollout:
 class Evaluation:
     """The results (`rollouts`) that one file of an evaluation has. `is_torn` is True if the last
     line of the file was not complete, because the file is still being written; that line was left
-    out.
+    out. So were as many rollouts (of an episode of several agents, those of one agent) as
+    `unscored` says: they ended well and have no reward, or none that is a number.
     """
 
     file: Path
     rollouts: list[Rollout]
     is_torn: bool
+    unscored: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,10 +94,13 @@ class Summary:
 class Change:
     """How the reward of one kind of task (archetype; "" means a whole environment) differs between
     two evaluations. Only the examples that have a reward in both count, and `examples` is their
-    number. `mean` is the mean change, and `low` to `high` its 95 % interval; these two are None for
-    fewer than two examples, or if all have changed by the same. `word` is "better" or "worse", or
-    "not shown" if the interval contains 0, so that no change is proved, or "unknown" without an
-    interval.
+    number. `mean` is the mean change, and `low` to `high` its 95 % interval by Student; these two
+    are None for fewer than two examples, or if all have changed by the same.
+
+    `word` is "better" or "worse", or "not shown" if the interval contains 0, so that no change is
+    proved. Without an interval the exact sign test says it (of rewards 0 and 1, that is McNemar's):
+    n examples that all change one way do so by chance with the probability 2 / 2^n, which is below
+    5 % from 6 on. With fewer than 6 it is "unknown".
     """
 
     environment: str
@@ -99,6 +110,18 @@ class Change:
     low: float | None
     high: float | None
     word: Word
+
+
+@dataclass(frozen=True, kw_only=True)
+class Missing:
+    """An environment, or one kind of its tasks (`archetype`; "" means the whole environment), that
+    an earlier evaluation has and that cannot be compared, because no example of it has a reward in
+    both. `examples` is the number of those that have one in the earlier evaluation.
+    """
+
+    environment: str
+    archetype: str
+    examples: int
 
 
 def read(path: Path) -> Evaluation:
@@ -117,6 +140,7 @@ def read(path: Path) -> Evaluation:
         file = there[0]
     rollouts: list[Rollout] = []
     is_torn = False
+    unscored = 0
     name = _environment(file)
     try:
         with file.open("rb") as handle:
@@ -126,7 +150,7 @@ def read(path: Path) -> Evaluation:
                 if not line.strip():
                     continue
                 try:
-                    rollouts.append(_rollout(json.loads(line), name))
+                    rollout, left_out = _rollout(json.loads(line), name)
                 except _NO_RESULT as error:
                     if not line.endswith(b"\n") and len(line) < _LINE_BYTES:
                         is_torn = True
@@ -137,11 +161,14 @@ def read(path: Path) -> Evaluation:
                         "Give the traces.jsonl or results.jsonl that vf-eval or prime-rl wrote; "
                         "`runs bench` compares results_*.json with pass_rate.",
                     ) from error
+                unscored += left_out
+                if rollout is not None:
+                    rollouts.append(rollout)
     except OSError as error:
         raise UsageError(
             f"{file} cannot be read ({error.strerror}).", "Give the results of an evaluation."
         ) from error
-    return Evaluation(file, rollouts, is_torn)
+    return Evaluation(file, rollouts, is_torn, unscored)
 
 
 def _environment(file: Path) -> str:
@@ -157,36 +184,63 @@ def _environment(file: Path) -> str:
         ) from error
 
 
-def _rollout(line: Mapping[str, Any], environment: str) -> Rollout:
-    """Return the rollout in one line. Raises ValueError, KeyError, TypeError or AttributeError if
-    the line has none.
+def _rollout(line: Mapping[str, Any], environment: str) -> tuple[Rollout | None, int]:
+    """Return (the rollout in one line, 0), or with a number above 0 if so many of its agents ended
+    well without a reward. If all did, the rollout is None. Raises ValueError, KeyError, TypeError
+    or AttributeError if the line has none.
     """
     if "traces" in line:
-        task, env = line["task"], line["env"]
-        data = task["data"]
-        example = task.get("key") or data.get("id") or data["idx"]
-        rewards = [weighted(trace["rewards"]) for trace in line["traces"] if trace["ok"]]
-        reward = fmean(rewards) if line["ok"] and rewards else None
-        name = env.get("name") or env["id"]
-        return Rollout(str(name), _archetype(data) or str(task["type"]), str(example), reward)
+        return _episode(line)
     archetype = _archetype(line) or str(line.get("task") or "")
-    reward = None if line.get("error") else _finite(line["reward"])
-    return Rollout(environment, archetype, str(line["example_id"]), reward)
+    rollout = Rollout(environment, archetype, str(line["example_id"]), None)
+    if line.get("error"):
+        return rollout, 0
+    reward = number(line["reward"])
+    if reward is None:
+        return None, 1
+    return replace(rollout, reward=reward), 0
 
 
-def weighted(rewards: Mapping[str, Any]) -> float:
+def _episode(line: Any) -> tuple[Rollout | None, int]:
+    """Return what `_rollout` does, for an episode of verifiers 0.4."""
+    task, env = line["task"], line["env"]
+    data = task["data"]
+    example = task.get("key") or data.get("id") or data["idx"]
+    name = env.get("name") or env["id"]
+    archetype = _archetype(data) or str(task["type"])
+    rollout = Rollout(str(name), archetype, str(example), None)
+    worths = [weighted(trace["rewards"]) for trace in line["traces"] if trace["ok"]]
+    rewards = [worth for worth in worths if worth is not None]
+    if not line["ok"] or not worths:
+        return rollout, 0
+    if not rewards:
+        return None, len(worths)
+    return replace(rollout, reward=fmean(rewards)), len(worths) - len(rewards)
+
+
+def weighted(rewards: Mapping[str, Any]) -> float | None:
     """Return the reward of a trace of verifiers 0.4 (its record of one rollout): the sum of the
-    trace's named `rewards` by their weights. Raises ValueError if it is no finite number.
+    trace's named `rewards` by their weights. Return None if it has none, or one that is no number.
     """
-    given = [reward for reward in rewards.values() if reward is not None]
-    return math.fsum(_finite(one["score"]) * _finite(one["weight"]) for one in given)
+    worths = []
+    for one in rewards.values():
+        if one is None:  # its scoring did not run
+            continue
+        score, weight = number(one["score"]), number(one["weight"])
+        if score is None or weight is None:
+            return None
+        worths.append(score * weight)
+    return number(math.fsum(worths)) if worths else None
 
 
-def _finite(value: Any) -> float:
-    number = float(value)
-    if not math.isfinite(number):
-        raise ValueError(f"{value} is no reward")
-    return number
+def number(value: Any) -> float | None:
+    """Return a reward as a number, or None if it is null, NaN, or far beyond what a task gives.
+    Raises ValueError, TypeError or OverflowError for what is no number at all.
+    """
+    if value is None:
+        return None
+    found = float(value)
+    return found if abs(found) <= _LARGEST else None
 
 
 def _archetype(data: Mapping[str, Any]) -> str:
@@ -255,9 +309,6 @@ def changes(evaluation: Evaluation, before: Evaluation) -> list[Change]:
         if not both:
             continue
         low, high = _student(both)
-        word: Word = "unknown"
-        if low is not None and high is not None:
-            word = "better" if low > 0 else "worse" if high < 0 else "not shown"
         found.append(
             Change(
                 environment=environment,
@@ -266,7 +317,7 @@ def changes(evaluation: Evaluation, before: Evaluation) -> list[Change]:
                 mean=fmean(both),
                 low=low,
                 high=high,
-                word=word,
+                word=_word(both, low, high),
             )
         )
     if not found:
@@ -275,6 +326,34 @@ def changes(evaluation: Evaluation, before: Evaluation) -> list[Change]:
             "Evaluate both with the same environment, version and number of examples.",
         )
     return found
+
+
+def missing(evaluation: Evaluation, before: Evaluation) -> list[Missing]:
+    """Return the environments of `before` that have no example in common with `evaluation`, and the
+    kinds of tasks (archetypes) of the others that have none.
+    """
+    later = {(name, archetype): rollouts for name, archetype, rollouts in _groups(evaluation)}
+    found: list[Missing] = []
+    for environment, archetype, rollouts in _groups(before):
+        old = _examples(rollouts)
+        new = _examples(later.get((environment, archetype), []))
+        whole = any((one.environment, one.archetype) == (environment, "") for one in found)
+        if old and not whole and not old.keys() & new.keys():
+            found.append(Missing(environment=environment, archetype=archetype, examples=len(old)))
+    return found
+
+
+def _word(values: list[float], low: float | None, high: float | None) -> Word:
+    """Return what the changes of some examples prove: by the interval of their mean, or where there
+    is none, because all are the same, by the exact sign test.
+    """
+    if low is None or high is None:
+        if len(values) < _SIGNS:
+            return "unknown"
+        low = high = values[0]
+    if low > 0:
+        return "better"
+    return "worse" if high < 0 else "not shown"
 
 
 def _wilson(means: list[float]) -> tuple[float | None, float | None]:
@@ -291,10 +370,11 @@ def _wilson(means: list[float]) -> tuple[float | None, float | None]:
 
 
 def _student(values: list[float]) -> tuple[float | None, float | None]:
-    """Return Student's interval of a mean, or (None, None) for values that do not vary: how far the
-    next one would be off is not known then.
+    """Return Student's interval of a mean, or (None, None) for values that do not vary by more than
+    they are rounded: how far the next one would be off is not known then.
     """
-    if len(values) < 2 or variance(values) == 0:
+    largest = max(map(abs, values), default=0.0)
+    if len(values) < 2 or max(values) - min(values) <= _ROUNDED * largest:
         return None, None
     freedom = len(values) - 1
     factor = _Z + (_Z**3 + _Z) / (4 * freedom)

@@ -28,7 +28,8 @@ class Message:
 class Shown:
     """One rollout of an evaluation (the model's try at one task) in the form in which it is shown
     to a person: the task `example` of `environment`, and the `messages` in order. `reward` is None
-    if the rollout ended in an error; `error` then says which, and is "" otherwise.
+    if it has none that is a number, or ended in an error; `error` then says which, and is ""
+    otherwise.
     """
 
     environment: str
@@ -91,7 +92,7 @@ def _result(data: Any) -> Shown:
     return Shown(
         environment="",
         example=str(data["example_id"]),
-        reward=None if error else float(data["reward"]),
+        reward=None if error else eval_files.number(data["reward"]),
         error=str(error or ""),
         messages=messages,
     )

@@ -252,6 +252,58 @@ def test_an_evaluation_over_its_budget_or_without_a_price_is_not_begun(
     assert not seen.exists()
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("--num-rollouts 500", "--rollouts"),
+        ("--num-rollouts=500", "--rollouts"),
+        ("-r 500", "--rollouts"),
+        ("--group-size 500", "--rollouts"),
+        ("-m openai/gpt-5-pro", "--model"),
+        ("-- --model openai/gpt-5-pro", "--model"),
+        ("-- --select.limit 99999", "--examples"),
+        ("-- -n=99999", "--examples"),
+        ("--sampling.max-completion-tokens 64000", "--max-tokens"),
+        ("--client.base-url https://llm.example/v1", "--endpoint"),
+        # What no option of our own says.
+        ("@ other.toml", "envs vf eval"),
+        ("-- --sampling @other.toml", "envs vf eval"),
+        ("--num_rollouts 500", "envs vf eval"),
+        ("--sampling.n 8", "envs vf eval"),
+        ("--env.id best-of-n", "envs vf eval"),
+        ("--env.agent.model openai/gpt-5-pro", "envs vf eval"),
+        ("--env.agent.max-turns 900", "envs vf eval"),
+        ("--env.retries.max-retries 9", "envs vf eval"),
+        ("--env.taskset.task.judges [{}]", "envs vf eval"),
+        ("my-other-env", "envs vf eval"),
+        # A value that the tool would read as an option, or as the name of a config.
+        ("-c 8 --select.seed -r=500", "envs vf eval"),
+        ("--run.name @other.toml", "envs vf eval"),
+        ("--verbose=1", "envs vf eval"),
+    ],
+)
+def test_no_word_for_the_tool_gets_past_the_budget(
+    seen: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    words: str,
+    told: str,
+) -> None:
+    monkeypatch.setenv("OPENROUTER_API_KEY", "canary-of-a-key")
+    assert main([*EVALUATE, "--budget", "6", "--yes", *words.split()]) == 4
+    assert told in capsys.readouterr().err
+    assert main([*EVALUATE, "--budget", "6", "--dry-run", *words.split()]) == 4
+    assert not seen.exists()
+
+
+def test_words_that_leave_the_cost_alone_go_to_the_tool(
+    seen: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    harmless = ("-c", "8", "--select.shuffle", "--select.seed=3", "--no-rich")
+    argv = _argv(capsys, *EVALUATE[1:], "--budget", "6", *harmless[:2], "--", *harmless[2:])
+    assert tuple(argv[-6:]) == ("--no-push", *harmless)
+
+
 def test_on_a_pod_it_runs_in_the_checkout_and_changes_no_package(
     seen: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

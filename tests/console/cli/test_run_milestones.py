@@ -30,7 +30,7 @@ class Stand:
     def __init__(self) -> None:
         self.state = pod()
         self.saved = [100, 500]
-        self.looked = Preflight((), {"run": {"ports": []}})
+        self.looked = Preflight((), {"server": {"used_by": []}})
         self.begun: list[LaunchRequest] = []
         self.code = 0
 
@@ -120,15 +120,17 @@ def test_a_standing_yes_evaluates_all_that_come_and_ends_with_the_run(stand: Sta
 
 
 def test_what_forbids_it_begins_nothing(stand: Stand, capsys: pytest.CaptureFixture[str]) -> None:
-    ports = [{"port": 8001, "holder": "vllm", "run": "demo"}]
-    stand.looked = Preflight((), {"run": {"ports": ports}})
+    stand.looked = Preflight((), {"server": {"used_by": ["demo"]}})
     assert main([*BEGIN, "--yes"]) == 4
-    assert "is the inference server of demo itself" in capsys.readouterr().err
-    stand.looked = Preflight((Check("disk-full", "disk", "blocking", "It is full.", ""),))
+    assert "is the inference server of demo" in capsys.readouterr().err
+    full = Check("disk-full", "disk", "blocking", "It is full.", "")
+    stand.looked = Preflight((full,), {"server": {"used_by": []}})
     assert main([*BEGIN, "--yes"]) == 4
     assert "It is full." in capsys.readouterr().err
     assert stand.begun == []
-    stand.looked = Preflight(())
+    assert main([*BEGIN[:-1], "http://localhost:99999/v1", "--yes"]) == 2
+    assert "'http://localhost:99999/v1' is no address of a server" in capsys.readouterr().err
+    stand.looked = Preflight((), {"server": {"used_by": []}})
     stand.code = 1
     assert main([*BEGIN, "--yes", "--watch"]) == 1
     assert len(stand.begun) == 1

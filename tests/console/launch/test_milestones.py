@@ -107,24 +107,38 @@ def test_a_trainer_that_evaluates_while_it_trains_says_how(trainer: str, instead
 
 
 @pytest.mark.parametrize(
-    ("server", "owner", "is_refused"),
+    "server",
     [
-        ("http://localhost:8000/v1", "demo", True),
-        ("http://127.0.0.1:8000/v1", "demo", True),
-        ("http://localhost:8000/v1", "serve-apart", False),
-        ("http://localhost:8000/v1", None, False),
-        ("http://localhost:8001/v1", "demo", False),
-        ("http://192.0.2.7:8000/v1", "demo", False),
+        "http://localhost:99999/v1",
+        "http://localhost:0/v1",
+        "http://localhost:x/v1",
+        "http://[::1/v1",
+        "http:///v1",
+        "httpx://localhost:8001/v1",
+        "http://me:word@localhost:8001/v1",
+        "http://ｌocalhost:8001/v1",
+        "http://127.0.0.1%20:8001/v1",
     ],
 )
-def test_the_server_that_the_run_trains_with_is_left_alone(
-    server: str, owner: str | None, is_refused: bool
-) -> None:
-    ports = [{"port": 8000, "holder": "vllm", "run": owner}]
-    looked = Preflight((), {"run": {"ports": ports}})
-    run = pod().runs["demo"]
-    if is_refused:
-        with pytest.raises(RefusedError):
-            milestones.refuse_training_server(looked, server, run)
-    else:
-        milestones.refuse_training_server(looked, server, run)
+def test_what_is_no_address_of_a_server_is_told_in_one_sentence(server: str) -> None:
+    state = pod()
+    one = milestones.look(state, state.runs["demo"], WANTED, {100})[0]
+    with pytest.raises(UsageError, match="is no address of a server"):
+        milestones.request(state.runs["demo"], one, config="eval.toml", server=server)
+
+
+def test_a_server_that_a_run_uses_is_left_alone() -> None:
+    milestones.refuse_training_server(Preflight((), {"server": {"used_by": []}}), SERVER)
+    with pytest.raises(RefusedError, match="is the inference server of demo, other, and"):
+        milestones.refuse_training_server(
+            Preflight((), {"server": {"used_by": ["demo", "other"]}}), SERVER
+        )
+
+
+def test_so_is_one_of_which_nothing_is_known() -> None:
+    with pytest.raises(RefusedError, match="the pod's agent does not say it"):
+        milestones.refuse_training_server(Preflight(()), SERVER)
+    with pytest.raises(RefusedError, match="cannot look up x"):
+        milestones.refuse_training_server(
+            Preflight((), {"server": {"unknown": "the pod cannot look up x"}}), SERVER
+        )

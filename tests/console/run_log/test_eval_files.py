@@ -109,6 +109,16 @@ def test_intervals() -> None:
         ((1, 1, 1, 1, 1, 0.5), (0, 0, 0, 0, 0, 0), "worse"),
         ((0, 1, 0, 1), (1, 0, 0, 1), "not shown"),
         ((0, 0), (1, 1), "unknown"),
+        # Nothing varies: the sign test decides.
+        ((1,) * 50, (0,) * 50, "worse"),
+        ((1,) * 6, (0,) * 6, "worse"),
+        ((0.5,) * 6, (0.75,) * 6, "better"),
+        ((1,) * 5, (0,) * 5, "unknown"),
+        ((1,), (0,), "unknown"),
+        ((1, 0) * 3, (1, 0) * 3, "not shown"),
+        # 0.8 - 0.7 and 0.4 - 0.3 differ in the last digit alone.
+        ((0.7, 0.3), (0.8, 0.4), "unknown"),
+        ((0.8, 0.4) * 3, (0.7, 0.3) * 3, "worse"),
     ],
 )
 def test_a_change_is_told_where_the_examples_show_it(
@@ -124,6 +134,37 @@ def test_only_common_examples_are_compared() -> None:
     other = Evaluation(Path("other"), [Rollout("x", "a", "0", 1.0)], is_torn=False)
     with pytest.raises(UsageError, match="no example in common"):
         eval_files.changes(made(1, 0), other)
+
+
+def test_what_the_new_evaluation_lacks_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old = Evaluation(
+        Path("old"),
+        [*made(1, 1).rollouts, *made(1, 1, archetype="b").rollouts, Rollout("x", "c", "0", 1.0)],
+        is_torn=False,
+    )
+    new = Evaluation(
+        Path("new"), [*made(1, 1).rollouts, Rollout("x", "c", "0", None)], is_torn=False
+    )
+    found = eval_files.missing(new, old)
+    assert [(m.environment, m.archetype, m.examples) for m in found] == [
+        ("e", "b", 2),
+        ("x", "", 1),
+    ]
+    assert eval_files.missing(old, new) == []
+
+    def moved(line: dict[str, Any]) -> None:
+        if line["task"]["data"].get("archetype") != "links":
+            line["env"]["name"] = "other"
+
+    some = altered(tmp_path / "traces.jsonl", moved)
+    against = ["runs", "evals", str(some), "--against", str(NEW)]
+    assert main(against) == 0
+    assert "tiny-env (tables) is not compared: none of the 3 examples" in capsys.readouterr().err
+    assert main([*against, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["missing"] == [{"environment": "tiny-env", "archetype": "tables", "examples": 3}]
 
 
 def test_a_line_that_is_still_written_is_left_out(tmp_path: Path) -> None:
@@ -143,10 +184,10 @@ def test_a_line_that_is_still_written_is_left_out(tmp_path: Path) -> None:
         "[]",
         "{}",
         "7",
-        '{"reward": NaN, "example_id": 1}',
+        '{"reward": 1}',
         '{"reward": "high", "example_id": 1}',
         '{"traces": [], "env": {}, "task": {"data": {}}}',
-        '{"traces": [{"ok": true, "rewards": {"a": {"score": 1e999, "weight": 1}}}], "ok": true, '
+        '{"traces": [{"ok": true, "rewards": {"a": {"score": "x", "weight": 1}}}], "ok": true, '
         '"env": {"id": "e"}, "task": {"type": "T", "data": {"idx": 0}}}',
         "[" * 100_000,
     ],
@@ -156,6 +197,61 @@ def test_what_is_no_result(tmp_path: Path, line: str) -> None:
     file.write_text(line + "\n")
     with pytest.raises(UsageError, match=r"Line 1 of .*results\.jsonl"):
         eval_files.read(file)
+
+
+def test_a_row_without_a_reward_is_left_out_and_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "results.jsonl"
+    rows = []
+    for n, reward in enumerate(("1.0", "NaN", "null", "1e308", "-1e308", "1e999", "0.0")):
+        rows.append(f'{{"example_id": {n}, "reward": {reward}}}\n')
+    rows.append('{"example_id": 7, "reward": null, "error": "it broke"}\n')
+    file.write_text("".join(rows))
+    (whole,) = eval_files.summaries(eval_files.read(file))
+    assert (whole.examples, whole.rollouts, whole.errors, whole.mean) == (2, 3, 1, 0.5)
+    assert main(["runs", "evals", str(file)]) == 0
+    assert "5 of the rollouts in" in capsys.readouterr().err
+    assert main(["runs", "evals", str(file), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["unscored"] == 5
+
+
+def test_large_rewards_have_an_interval() -> None:
+    (whole, _) = eval_files.summaries(made(1e99, -1e99, 1e99))
+    assert whole.high is not None
+    (change, _) = eval_files.changes(made(1e100, -1e100, 1e100), made(-1e100, 1e100, 0))
+    assert change.word == "not shown"
+
+
+@pytest.mark.parametrize(
+    ("rewards", "worth"),
+    [
+        ({}, None),
+        ({"a": None}, None),
+        ({"a": {"score": 1, "weight": 2}, "b": None}, 2.0),
+        ({"a": {"score": 1, "weight": 1}, "b": {"score": float("nan"), "weight": 1}}, None),
+        ({"a": {"score": 1e60, "weight": 1e60}}, None),
+    ],
+)
+def test_what_a_trace_is_worth(rewards: dict[str, Any], worth: float | None) -> None:
+    assert eval_files.weighted(rewards) == worth
+
+
+def test_an_agent_without_a_reward_is_not_worth_0(tmp_path: Path) -> None:
+    def with_a_user(line: dict[str, Any]) -> None:
+        for trace in list(line["traces"]):
+            line["traces"].append({**trace, "rewards": {}})
+
+    def without(line: dict[str, Any]) -> None:
+        for trace in line["traces"]:
+            trace["rewards"] = {}
+
+    both = eval_files.read(altered(tmp_path / "both" / "traces.jsonl", with_a_user))
+    assert eval_files.summaries(both) == eval_files.summaries(eval_files.read(NEW))
+    assert both.unscored == 10
+    none = eval_files.read(altered(tmp_path / "none" / "traces.jsonl", without))
+    assert none.unscored == 10
+    assert eval_files.summaries(none)[0].errors == len(none.rollouts) == 2
 
 
 def test_a_directory_without_results(tmp_path: Path) -> None:
@@ -180,6 +276,14 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     ]
     assert main(["runs", "evals", str(NEW), "--against", str(worse)]) == 0
     assert "better" in capsys.readouterr().out
+
+    for name, reward in (("good", 1.0), ("collapsed", 0.0)):
+        rows = [{"example_id": n, "reward": reward} for n in range(50)]
+        lines = "".join(json.dumps(row) + "\n" for row in rows)
+        (tmp_path / f"{name}.jsonl").write_text(lines)
+    good, collapsed = (str(tmp_path / f"{name}.jsonl") for name in ("good", "collapsed"))
+    assert main(["runs", "evals", collapsed, "--against", good]) == 1
+    assert "-1.000  -     worse" in capsys.readouterr().out
 
     shares = tmp_path / "results_100.json"
     shares.write_text(json.dumps({"pass_rate": 0.5, "by_archetype": {"tables": 0.25}}))
