@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import sys
@@ -35,20 +36,35 @@ class KeyDriver(LinuxDriver):
 
     def run_input_thread(self) -> None:
         """Read keys from the terminal and pass them to the app. Runs in a thread, which ends with
-        the app. Textual starts it.
+        the app or the terminal. Textual starts it.
         """
         parser = XTermParser(self._debug)
         decode = getincrementaldecoder("utf-8")().decode
         wait = LOOK_S
         while not self.exit_event.is_set():
             came = bool(select.select([self.fileno], [], [], wait)[0])
-            # Bytes that end within a character, or come from a terminal that is gone, decode to "".
-            # The parser would take "" for the end of the input.
+            # Bytes that end within a character decode to "", which the parser would take for the
+            # end of the input.
             text = ""
             if came:
-                text = decode(os.read(self.fileno, READ_BYTES))
+                data = _read(self.fileno)
+                if not data:
+                    # The terminal is gone and always has "" to read. Textual cannot stop this
+                    # thread then, because it fails at writing first.
+                    return
+                text = decode(data)
             for message in parser.feed(text) if text else ():
                 self.process_message(message)
             for message in parser.tick():
                 self.process_message(message)
             wait = ESCAPE_DELAY if came else LOOK_S
+
+
+def _read(descriptor: int) -> bytes:
+    """Return the next bytes of the terminal, or b"" if it is gone."""
+    try:
+        return os.read(descriptor, READ_BYTES)
+    except OSError as error:
+        if error.errno == errno.EIO:
+            return b""
+        raise

@@ -54,6 +54,20 @@ def typed(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[int, Heard]]:
     os.close(program)
 
 
+def test_the_reader_of_keys_ends_with_its_terminal() -> None:
+    """It would spin for good: a terminal that is gone always has an empty text to read."""
+    person, program = pty.openpty()
+    heard = Heard(program)
+    thread = threading.Thread(target=heard.run_input_thread, daemon=True)
+    thread.start()
+    os.write(person, b"a\n")
+    assert heard.key() == "a"
+    os.close(person)
+    thread.join(20.0)
+    assert not thread.is_alive()
+    os.close(program)
+
+
 def raw(person: int) -> None:
     import tty
 
