@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -68,7 +68,7 @@ class RunLog:
         for chunk in self.chunks:
             if chunk.run and chunk.run not in found:
                 found[chunk.run] = document_import.record(chunk)
-        for run in _table_rows(self.chunks):
+        for run in document_import.rows(self.chunks):
             found.setdefault(run.name, run)
         for name, added in self.added.items():
             run = found.setdefault(name, RunRecord(name=name))
@@ -106,7 +106,7 @@ class RunLog:
                     at = self._take_run(new, at, done)
                 else:
                     at = self._take_text(new, at)
-            for run in _table_rows(chunks(text)):
+            for run in document_import.rows(chunks(text)):
                 if run.name not in done.added + done.changed + done.same:
                     done.same.append(run.name)
             self._save()
@@ -266,10 +266,3 @@ class RunLog:
         parts = [asdict(chunk) for chunk in self.chunks]
         data = {"schema": SCHEMA, "chunks": parts, "added": kept}
         files.replace(self._path, json.dumps(data, ensure_ascii=False).encode())
-
-
-def _table_rows(parts: Iterable[Chunk]) -> Iterator[RunRecord]:
-    """Yield the runs in the tables of the chunks that are not a run's section."""
-    for chunk in parts:
-        if not chunk.run:
-            yield from document_import.rows(chunk)

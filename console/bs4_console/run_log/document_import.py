@@ -10,6 +10,7 @@ from itertools import starmap
 
 from bs4_console.run_log import written_values
 from bs4_console.run_log.record import Attempt, Incident, Lesson, RunRecord, StepTime
+from bs4_console.run_log.tables import run_named, run_tables, tables
 from bs4_console.run_log.text import RUN_LEVEL, Chunk, Line, lines, run_heading
 
 _FIELD = re.compile(r"[-*]\s+\*\*(?P<name>[^*]+?):?\*\*:?\s*(?P<value>.*)")
@@ -27,7 +28,6 @@ _METRIC = re.compile(
     r"[-*]\s+(?:\*\*)?(?P<name>Baseline|Final|Improvement)(?:\*\*)?:(?:\*\*)?\s*(?P<value>.+)",
     re.IGNORECASE,
 )
-_ROW = re.compile(r"\|(.+)\|\s*")
 
 
 def record(chunk: Chunk) -> RunRecord:
@@ -51,11 +51,12 @@ def record(chunk: Chunk) -> RunRecord:
             run.configs[title] = config
             run.lineage = run.lineage or written_values.based_on(config)
             run.max_steps = run.max_steps or written_values.max_steps(config)
-    for heads, cells in _cells(lines(chunk.text)):
+    for table in tables(lines(chunk.text)):
+        heads = [head.lower() for head in table.heads]
         if heads[0] == "setting":
             run.lineage = run.lineage or written_values.column_before(run.version, heads)
-        elif "step time" in heads[1:] and cells[0].strip("-:"):
-            run.step_times.append(_step_time(heads, cells))
+        elif "step time" in heads[1:]:
+            run.step_times += [_step_time(heads, cells) for cells in table.rows if cells[0]]
     return run
 
 
@@ -93,41 +94,29 @@ def lessons(parts: Sequence[Chunk]) -> list[Lesson]:
     return found
 
 
-def rows(chunk: Chunk) -> list[RunRecord]:
-    """Return a record of each run in the document's table of completed runs, which is recognised by
-    its first column, "Run ID" or "Run". The list is empty if `chunk`, a part of the document, has
-    no such table.
+def rows(parts: Sequence[Chunk]) -> list[RunRecord]:
+    """Return a record of each run that a table of runs lists. `parts` are the chunks of the
+    document. The heading above the table says what became of its runs.
     """
     found: list[RunRecord] = []
-    for heads, cells in _cells(lines(chunk.text)):
-        if heads[0] in ("run", "run id") and re.fullmatch(r"`?[\w.][^\s*`]*`?", cells[0]):
+    for listed in run_tables(parts):
+        heads = [head.lower() for head in listed.table.heads]
+        for cells in listed.table.rows:
+            name = run_named(cells[0])
+            if not name:
+                continue
             said = dict(zip(heads, cells, strict=False))
             run = RunRecord(
-                name=cells[0].strip("`"),
-                status="COMPLETED",
+                name=name,
+                status=listed.status,
                 model=said.get("model", ""),
                 start=said.get("start", ""),
             )
-            run.fields = {head: cell for head, cell in zip(heads, cells, strict=False) if cell}
+            run.fields = {head: cell for head, cell in said.items() if cell}
             reward = re.search(r"-?\d+(?:\.\d+)?", said.get("final reward", ""))
             run.reward = float(reward[0]) if reward else None
             found.append(run)
     return found
-
-
-def _cells(body: Sequence[Line]) -> Iterator[tuple[list[str], list[str]]]:
-    """Yield the heads, in lower case, and the cells of each row of each table."""
-    heads: list[str] | None = None
-    for line in body:
-        row = _ROW.fullmatch(line.prose.strip())
-        if row is None:
-            heads = None
-            continue
-        cells = re.split(r"\s*\|\s*", row[1].strip())
-        if heads is None:
-            heads = [cell.lower() for cell in cells]
-        else:
-            yield heads, cells
 
 
 def _parts(body: Sequence[Line]) -> tuple[list[Line], list[tuple[str, list[Line]]]]:

@@ -27,7 +27,7 @@ def document(
     gets a section, or is added to the section that its run has.
     """
     kept = {run.name: run for run in own}
-    listed = _completed(parts, kept, added)
+    texts = completed_table.filled(parts, _completed(parts, kept, added))
     out: list[str] = []
     done: set[str] = set()
     sections = {chunk.run for chunk in parts if chunk.run}
@@ -37,10 +37,7 @@ def document(
         if name not in sections
     )
     placed = not fresh
-    for chunk in parts:
-        text = chunk.text
-        if not chunk.run:
-            text = completed_table.filled(text, listed)
+    for chunk, text in zip(parts, texts, strict=True):
         if chunk.run and chunk.run not in done:
             done.add(chunk.run)
             text = _with(text, kept.get(chunk.run), *added.get(chunk.run, ((), ())))
@@ -58,18 +55,23 @@ def _completed(
     kept: Mapping[str, RunRecord],
     added: Mapping[str, tuple[Sequence[Note], Sequence[str]]],
 ) -> list[RunRecord]:
-    """Return the runs that have ended well: those of the document, those that pods recorded, and
-    those that a person called completed.
+    """Return the runs that have ended well: those that pods recorded, and those that a person
+    called completed by a note. What only the document says of a run is left as it stands there.
     """
     found = {}
     for chunk in parts:
-        if chunk.run and chunk.run not in found:
+        if chunk.run in added and chunk.run not in found:
             found[chunk.run] = document_import.record(chunk)
     found.update(kept)
-    for name, (notes, _) in added.items():
-        run = found.setdefault(name, RunRecord(name=name))
+    ended = []
+    for name in dict.fromkeys((*kept, *added)):
+        run = found.get(name) or RunRecord(name=name)
+        notes = added[name][0] if name in added else ()
         run.mark(notes)
-    return [run for run in found.values() if run.status in completed_table.STATUSES]
+        said = name in kept or any(note.status for note in notes)
+        if said and run.status in completed_table.STATUSES:
+            ended.append(run)
+    return ended
 
 
 def _joined(out: Sequence[str]) -> str:

@@ -351,6 +351,72 @@ def test_a_status_by_command_and_the_table_of_completed_runs(log: RunLog, tmp_pa
     assert row not in log.export()
 
 
+TABLES = """# Training Runs Log
+
+## Failed Runs
+
+| Run ID | Why |
+|---|---|
+| owl-v1 | out of memory |
+
+## Not completed
+
+| Run | Why |
+|---|---|
+| owl-v2 | no time |
+
+## Template
+
+```
+| Run ID | Model |
+|---|---|
+| owl-v3 | example/owl |
+```
+
+## Completed Runs
+
+### January
+
+| Run ID | Model |
+|---|---|
+| owl-v4 | example/owl |
+
+### February
+
+| Run ID | Model |
+|---|---|
+| owl-v5 | example/owl |
+
+### Run: owl-v6 (2026-01-05) - COMPLETED
+
+- **Model**: example/owl
+"""
+
+
+def test_the_heading_above_a_table_says_what_became_of_its_runs(log: RunLog) -> None:
+    log.import_text(TABLES)
+    assert {name: run.status for name, run in log.records().items()} == {
+        "owl-v6": "COMPLETED",
+        "owl-v1": "FAILED",
+        "owl-v2": "",
+        "owl-v4": "COMPLETED",
+        "owl-v5": "COMPLETED",
+    }
+    assert log.export() == TABLES, "a run of the document is listed where its writer listed it"
+
+
+def test_a_completed_run_is_listed_once_below_a_heading_about_completed_runs(log: RunLog) -> None:
+    log.import_text(TABLES)
+    for name in ("owl-v5", "owl-v6"):
+        log.note(name, "", "somebody@desk", status="COMPLETED")
+    row = "| owl-v4 | example/owl |\n"
+    out = log.export()
+    assert row + "| owl-v6 | example/owl |\n" in out
+    assert [out.count(f"| {name} |") for name in ("owl-v5", "owl-v6")] == [1, 1]
+    log.import_text(out)
+    assert log.export() == out
+
+
 @pytest.mark.parametrize(
     ("text", "seconds"),
     [
