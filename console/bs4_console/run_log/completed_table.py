@@ -8,6 +8,7 @@ from bs4_console.run_log.eta import describe
 from bs4_console.run_log.record import RunRecord
 from bs4_console.run_log.tables import row, run_named, run_tables
 from bs4_console.run_log.text import Chunk, lines
+from bs4_console.run_log.written_values import written_number
 
 #: The status words of a run that ended well.
 STATUSES = ("COMPLETED", "FINISHED")
@@ -44,7 +45,7 @@ def _row(run: RunRecord, heads: Sequence[str]) -> str:
         duration = describe(run.ended_t - run.started_t)
     reward = ""
     if run.reward is not None:
-        reward = f"{run.reward:.4f}"
+        reward = written_number(run.reward)
     known = {
         "run id": run.name,
         "run": run.name,

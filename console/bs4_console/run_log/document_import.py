@@ -17,9 +17,9 @@ _FIELD = re.compile(r"[-*]\s+\*\*(?P<name>[^*]+?):?\*\*:?\s*(?P<value>.*)")
 #: `**1. Title** rest`, `1. **Title** rest`, `1. rest`
 _ITEM = re.compile(r"(?:\*\*)?\d{1,3}[.)]\s+(?P<rest>.*)")
 _BULLET = re.compile(r"[-*]\s+(?P<rest>.*)")
-_PRICE = re.compile(r"\$\s*(\d+(?:\.\d+)?)\s*/\s*h(?:r|our)?\b")
+_PRICE = re.compile(r"\$\s*(\d+(?:\.\d+)?(?:e-?\d{1,3})?)\s*/\s*h(?:r|our)?\b")
 _STEP = re.compile(r"(\d+)(?:\s*/\s*(\d+))?")
-_REWARD = re.compile(r"reward\s*[:=]?\s*(-?\d+\.\d+)", re.IGNORECASE)
+_REWARD = re.compile(r"reward\s*[:=]?\s*([-+\u2212]?\d*\.\d+\S*)", re.IGNORECASE)
 _TOKENS = re.compile(r"(?<![\d.])(\d{1,9}(?:\.\d{1,3})?)\s*tokens/s\b")
 #: The state that a person wrote behind an incident's title.
 _STATE = re.compile(r"\((RESOLVED|OPEN|FIXED|MITIGATED)\)", re.IGNORECASE)
@@ -182,9 +182,8 @@ def _known_fields(run: RunRecord, heading_status: str) -> None:
         run.tokens_s = float(pace[1])
     run.started_t = written_values.moment(run.start)
     run.ended_t = written_values.moment(run.end)
-    reward = _REWARD.search(numbers) or re.match(r"()(-?\d+\.\d+)", say.get("reward", ""))
-    if reward:
-        run.reward = float(reward[reward.lastindex or 1])
+    reward = _REWARD.search(numbers)
+    run.reward = written_values.number(reward[1] if reward else say.get("reward", ""))
 
 
 def _part(run: RunRecord, title: str, body: Sequence[Line]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 import re
 import tomllib
 from collections.abc import Iterable, Sequence
@@ -11,10 +12,12 @@ from itertools import pairwise
 from bs4_console.run_log.text import Line
 
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
+#: "0.75", ".75", "-1e-05", "\u22120.5"; the minus sign may be that of Unicode.
+_NUMBER = re.compile(r"[-+\u2212]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,3})?(?![\w.])")
 #: "~3-5 minutes", "~27 min (...)", "287s", "3.5 h". What follows is a remark.
 _DURATION = re.compile(
-    r"\s*[~\u2248]?\s*(?P<low>\d{1,6}(?:\.\d{1,3})?)(?:\s*(?:-|\u2013|to)\s*"
-    r"(?P<high>\d{1,6}(?:\.\d{1,3})?))?\s*(?P<unit>s|m|h)(?:ec|econds?|in|inutes?|r|rs|ours?)?\b"
+    r"\s*[~\u2248]?\s*(?P<low>\d{1,6}(?:\.\d{1,25})?(?:e-?\d{1,3})?)(?:\s*(?:-|\u2013|to)\s*"
+    r"(?P<high>\d{1,6}(?:\.\d{1,25})?))?\s*(?P<unit>s|m|h)(?:ec|econds?|in|inutes?|r|rs|ours?)?\b"
 )
 _MOMENT = re.compile(r"\s*(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d)(?::\d\d)?\b")
 _SECONDS = re.compile(r"(?<![\d.])(\d{1,6}(?:\.\d{1,3})?)\s?s\b")
@@ -25,6 +28,25 @@ _BASED = re.compile(r"^#\s*based[ _]on\s*:\s*(v\d{1,4}(?:\.\d{1,4})*)\b", re.IGN
 _COLUMN = re.compile(r"v\d{1,4}(?:\.\d{1,4})*")
 #: `Config (v4 - Resilient)`, `Working Config (H100 Single GPU - Final v5)`
 _TITLED = re.compile(r"\bconfig\b.*?\b(v\d{1,4}(?:\.\d{1,4})*)\b", re.IGNORECASE)
+
+
+def number(text: str) -> float | None:
+    """Return the number with which `text` begins, bold or not. Behind a number with a point there
+    may be a remark; behind a whole number a remark would say what it counts. Return None if the
+    text begins with no number, or with one that is too large.
+    """
+    text = text.strip(" *`")
+    found = _NUMBER.match(text)
+    if found is None or (found[0] != text and "." not in found[0]):
+        return None
+    value = float(found[0].replace("\u2212", "-"))
+    return value if math.isfinite(value) else None
+
+
+def written_number(value: float) -> str:
+    """Return a number as text that reads back as the same number, with 6 digits if they suffice."""
+    short = f"{value:g}"
+    return short if float(short) == value else repr(value)
 
 
 def seconds(text: str) -> float | None:

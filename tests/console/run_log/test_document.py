@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bs4_console.errors import UsageError
-from bs4_console.run_log import written_values
+from bs4_console.run_log import document_import, export, written_values
 from bs4_console.run_log.document import RunLog
-from bs4_console.run_log.record import Incident, Lesson, RunRecord
+from bs4_console.run_log.record import Attempt, Incident, Lesson, RunRecord
 from bs4_console.run_log.text import chunks, covers, fenced, lines
 
 #: The attribute of a run's record that has the value of each field that the seeds use.
@@ -211,6 +211,64 @@ def test_a_run_of_its_own_gets_a_section(log: RunLog, tmp_path: Path) -> None:
             "# Training Runs Log\n\n## Active Runs\n\n### Run: owl-v1 (2026-02-01) - FAILED\n"
         )
     )
+
+
+def test_what_changed_of_an_incident_or_attempt_stands_below_it(
+    log: RunLog, tmp_path: Path
+) -> None:
+    own = RunRecord(
+        name="owl-v1",
+        status="RUNNING",
+        incidents=[Incident("Engine died", "vllm: gone [open]"), Incident("Disk full", "97 %")],
+        attempts=[Attempt(title="Attempt 1: 10:00")],
+    )
+    log.import_text(log.export([own]))
+    own.incidents[0] = Incident("Engine died", "vllm: gone [resolved]", playbooks=["restart"])
+    own.attempts = [Attempt(title="Attempt 1: 10:00", text="ended 11:00, well")]
+    own.attempts.append(Attempt(title="Attempt 2: 12:00", text="on, and on"))
+    out = log.export([own])
+    assert "- vllm: gone [open]\n- vllm: gone [resolved]\n- Playbook: restart\n" in out
+    assert "1. Attempt 1: 10:00\n   ended 11:00, well\n" in out
+    read = RunLog(tmp_path / "read.json")
+    read.import_text(out)
+    run = read.records()["owl-v1"]
+    assert [incident.title for incident in run.incidents] == ["Engine died", "Disk full"]
+    assert [(a.title, a.text) for a in run.attempts] == [
+        ("Attempt 1: 10:00", "ended 11:00, well"),
+        ("Attempt 2: 12:00", "on, and on"),
+    ]
+    log.import_text(out)
+    assert log.export([own]) == out
+
+
+def test_what_is_the_same_in_another_place_is_not_left_out(log: RunLog) -> None:
+    """Two incidents of one title and text, and a line of a person that is as one of ours."""
+    twice = [Incident("Engine died", "it hung"), Incident("Engine died", "it hung")]
+    own = RunRecord(name="owl-v1", incidents=twice)
+    log.import_text("### Run: owl-v1 (2026-01-05) - RUNNING\n\n- it hung\n")
+    out = log.export([own])
+    assert "**1. Engine died**\n- it hung\n**2. Engine died**\n- it hung\n" in out
+    log.import_text(out)
+    assert log.export([own]) == out
+
+
+def test_attempts_as_older_exports_wrote_them_are_not_written_again(log: RunLog) -> None:
+    text = "### Run: owl-v1 - FAILED\n\n#### Attempts\n\n1. Attempt 1: 10:00 ended 11:00, well\n"
+    log.import_text(text)
+    attempt = Attempt(title="Attempt 1: 10:00", text="ended 11:00, well")
+    assert log.export([RunRecord(name="owl-v1", attempts=[attempt])]) == text
+
+
+@given(
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.floats(min_value=1e-9, max_value=1e5),
+    st.floats(min_value=0, max_value=1e4),
+)
+def test_numbers_of_an_export_read_back_equal(reward: float, pace_s: float, price: float) -> None:
+    own = RunRecord(name="owl-v1", reward=reward, pace_s=pace_s, price=price)
+    (chunk,) = [chunk for chunk in chunks(export.document([], {}, [own])) if chunk.run]
+    read = document_import.record(chunk)
+    assert (read.reward, read.pace_s, read.price) == (reward, pace_s, price)
 
 
 VALUES = """# Training Runs Log
