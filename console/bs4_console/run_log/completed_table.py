@@ -41,8 +41,8 @@ def filled(parts: Sequence[Chunk], runs: Sequence[RunRecord]) -> list[str]:
 def _row(run: RunRecord, heads: Sequence[str]) -> str:
     """Return the row of a run, with what is known for each column."""
     duration = run.duration
-    if not duration and run.started_t is not None and run.ended_t is not None:
-        duration = describe(run.ended_t - run.started_t)
+    if not duration and run.lasted_s is not None:
+        duration = describe(run.lasted_s)
     reward = ""
     if run.reward is not None:
         reward = written_number(run.reward)

@@ -17,10 +17,8 @@ _FIELD = re.compile(r"[-*]\s+\*\*(?P<name>[^*]+?):?\*\*:?\s*(?P<value>.*)")
 #: `**1. Title** rest`, `1. **Title** rest`, `1. rest`
 _ITEM = re.compile(r"(?:\*\*)?\d{1,3}[.)]\s+(?P<rest>.*)")
 _BULLET = re.compile(r"[-*]\s+(?P<rest>.*)")
-_PRICE = re.compile(r"\$\s*(\d+(?:\.\d+)?(?:e-?\d{1,3})?)\s*/\s*h(?:r|our)?\b")
-_STEP = re.compile(r"(\d+)(?:\s*/\s*(\d+))?")
+_PRICE = re.compile(r"\$\s*(\d[\d,]*(?:\.\d+)?(?:e-?\d{1,3})?)\s*/\s*h(?:r|our)?\b")
 _REWARD = re.compile(r"reward\s*[:=]?\s*([-+\u2212]?\d*\.\d+\S*)", re.IGNORECASE)
-_TOKENS = re.compile(r"(?<![\d.])(\d{1,9}(?:\.\d{1,3})?)\s*tokens/s\b")
 #: The state that a person wrote behind an incident's title.
 _STATE = re.compile(r"\((RESOLVED|OPEN|FIXED|MITIGATED)\)", re.IGNORECASE)
 _MARK = re.compile(r"- .{1,120}: \*\*(?P<status>[A-Z]{3,20})\*\*(?:: (?P<why>.*))?")
@@ -163,11 +161,9 @@ def _known_fields(run: RunRecord, heading_status: str) -> None:
     run.trainer = say.get("trainer", "")
     run.lineage = say.get("based on", say.get("lineage", ""))
     price = _PRICE.search(f"{run.pod} {say.get('price', '')}")
-    run.price = float(price[1]) if price else None
+    run.price = float(price[1].replace(",", "")) if price else None
     progress = say.get("current step") or say.get("progress", "")
-    if found := _STEP.match(progress):
-        run.step = int(found[1])
-        run.max_steps = int(found[2]) if found[2] else None
+    run.step, run.max_steps = written_values.steps(progress)
     run.step_time, run.duration = say.get("step time", ""), say.get("duration", "")
     run.gpu_usage, run.baseline = say.get("gpu usage", ""), say.get("baseline", "")
     run.speedup, run.env_version = say.get("speedup", ""), say.get("env version", "")
@@ -178,10 +174,11 @@ def _known_fields(run: RunRecord, heading_status: str) -> None:
     run.pace_s = written_values.seconds(run.step_time)
     if run.pace_s is None:
         run.pace_s = written_values.seconds_within(numbers)
-    if pace := _TOKENS.search(numbers):
-        run.tokens_s = float(pace[1])
+    run.tokens_s = written_values.tokens_within(numbers)
     run.started_t = written_values.moment(run.start)
     run.ended_t = written_values.moment(run.end)
+    if run.started_t is not None and run.ended_t is not None and run.ended_t < run.started_t:
+        run.ended_t = None
     reward = _REWARD.search(numbers)
     run.reward = written_values.number(reward[1] if reward else say.get("reward", ""))
 

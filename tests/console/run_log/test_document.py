@@ -491,6 +491,52 @@ def test_durations_as_people_write_them(text: str, seconds: float | None) -> Non
     assert written_values.seconds(text) == seconds
 
 
+TEN = 1767520800.0  # 2026-01-04 10:00 UTC
+
+
+@pytest.mark.parametrize(
+    ("zone", "hours_ahead"),
+    [
+        *(
+            ("", 0),
+            (" UTC", 0),
+            ("Z", 0),
+            (" utc (approx)", 0),
+            (", crashed", 0),
+            (" - crashed", 0),
+        ),
+        *((" EST", -5), (" (PST)", -8), (" CEST", 2), ("+02:00", 2), (" UTC-5", -5)),
+        *((" +0530", 5.5), (":00.5Z", 0), ("-11:00 UTC", None), ("+20:00", None)),
+        *((" PM", None), (" local", None), (" Europe/Berlin", None), (" (AEST)", None)),
+    ],
+)
+def test_the_zone_of_a_moment_counts(zone: str, hours_ahead: float | None) -> None:
+    at = written_values.moment(f"2026-01-04 10:00{zone}")
+    assert at == (None if hours_ahead is None else TEN - hours_ahead * 3600)
+
+
+def test_an_end_before_its_start_is_unknown(log: RunLog) -> None:
+    start = "### Run: owl-v1 - FAILED\n\n- **Start**: 2026-01-04 10:00 UTC\n- **End**: "
+    for end, lasted_s in (("05:30 EST", 1800.0), ("09:30 UTC", None), ("11:30 XST", None)):
+        (chunk,) = chunks(f"{start}2026-01-04 {end}\n")
+        assert document_import.record(chunk).lasted_s == lasted_s
+
+
+def test_commas_between_thousands(log: RunLog) -> None:
+    log.import_text(
+        "### Run: owl-v1 - RUNNING\n\n- **Pod**: 512x ($1,024.50/hr)\n"
+        "- **Current Step**: 1,200/2,000 (reward 0.25, 1,287s, 12,345 tokens/s)\n"
+    )
+    (run,) = log.records().values()
+    assert (run.step, run.max_steps, run.price) == (1200, 2000, 1024.5)
+    assert (run.reward, run.pace_s, run.tokens_s) == (0.25, 1287.0, 12345.0)
+    assert [written_values.steps(text) for text in ("1.2k", "50%", "80, then")] == [
+        (None, None),
+        (None, None),
+        (80, None),
+    ]
+
+
 def test_notes_are_kept_and_the_file_is_private(log: RunLog, tmp_path: Path) -> None:
     log.import_text(EARLY)
     log.note("parrot-v1", "slow", "a@b", price=3.0)
