@@ -27,7 +27,7 @@ def filled(parts: Sequence[Chunk], runs: Sequence[RunRecord]) -> list[str]:
     there: set[str] = set()
     for one in found:
         there.update(run_named(cells[0]) for cells in one.table.rows)
-    fresh = [_row(run, found[0].table.heads) for run in runs if run.name not in there]
+    fresh = [_row(run, found[0].table.columns) for run in runs if run.name not in there]
     if not fresh:
         return texts
     end = found[0].table.end
@@ -38,7 +38,7 @@ def filled(parts: Sequence[Chunk], runs: Sequence[RunRecord]) -> list[str]:
     return texts
 
 
-def _row(run: RunRecord, heads: Sequence[str]) -> str:
+def _row(run: RunRecord, columns: Sequence[str]) -> str:
     """Return the row of a run, with what is known for each column."""
     duration = run.duration
     if not duration and run.lasted_s is not None:
@@ -59,4 +59,4 @@ def _row(run: RunRecord, heads: Sequence[str]) -> str:
         "improvement": run.improvement,
         "notes": run.status_note,
     }
-    return row([" ".join(known.get(head.lower(), "").split()) for head in heads])
+    return row([" ".join(known.get(name, "").split()) for name in columns])

@@ -50,7 +50,7 @@ def record(chunk: Chunk) -> RunRecord:
             run.lineage = run.lineage or written_values.based_on(config)
             run.max_steps = run.max_steps or written_values.max_steps(config)
     for table in tables(lines(chunk.text)):
-        heads = [head.lower() for head in table.heads]
+        heads = table.columns
         if heads[0] == "setting":
             run.lineage = run.lineage or written_values.column_before(run.version, heads)
         elif "step time" in heads[1:]:
@@ -98,7 +98,7 @@ def rows(parts: Sequence[Chunk]) -> list[RunRecord]:
     """
     found: list[RunRecord] = []
     for listed in run_tables(parts):
-        heads = [head.lower() for head in listed.table.heads]
+        heads = listed.table.columns
         for cells in listed.table.rows:
             name = run_named(cells[0])
             if not name:
@@ -111,8 +111,7 @@ def rows(parts: Sequence[Chunk]) -> list[RunRecord]:
                 start=said.get("start", ""),
             )
             run.fields = {head: cell for head, cell in said.items() if cell}
-            reward = re.search(r"-?\d+(?:\.\d+)?", said.get("final reward", ""))
-            run.reward = float(reward[0]) if reward else None
+            run.reward = written_values.number(said.get("final reward", ""))
             found.append(run)
     return found
 

@@ -28,6 +28,11 @@ class Table:
     rows: list[list[str]] = field(default_factory=list)
 
     @property
+    def columns(self) -> list[str]:
+        """Return the names of the columns: the heads in lower case, without bold type."""
+        return [head.strip("*` ").lower() for head in self.heads]
+
+    @property
     def end(self) -> int:
         """Return the number of the line behind the last row, counted from 0."""
         return self.start + 2 + len(self.rows)
@@ -77,7 +82,7 @@ def run_tables(parts: Sequence[Chunk]) -> Iterator[RunTable]:
                 above = [entry for entry in above if entry[0] < line.level]
                 above.append((line.level, line.title))
             table = found.get(at)
-            if table is not None and table.heads[0].lower() in ("run id", "run"):
+            if table is not None and table.columns[0] in ("run id", "run"):
                 yield RunTable(number, _status([title for _, title in above]), table)
 
 

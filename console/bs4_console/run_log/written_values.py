@@ -16,7 +16,7 @@ _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 _WHOLE = r"(?:\d{1,3}(?:,\d{3}){1,5}|\d{1,18})"
 #: "0.75", ".75", "-1e-05", "\u22120.5"; the minus sign may be that of Unicode.
 _NUMBER = re.compile(
-    rf"[-+\u2212]?(?:{_WHOLE}(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{{1,3}})?(?![\w.]|,\d)"
+    rf"[-+\u2212]?(?:{_WHOLE}(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{{1,3}})?(?![\w.%]|,\d)"
 )
 _STEP = re.compile(rf"({_WHOLE})(?![\w%]|[.,]\d)(?:\s*/\s*({_WHOLE})(?![\w%]|[.,]\d))?")
 #: "~3-5 minutes", "~27 min (...)", "287s", "3.5 h". What follows is a remark.
@@ -63,11 +63,11 @@ _TITLED = re.compile(r"\bconfig\b.*?\b(v\d{1,4}(?:\.\d{1,4})*)\b", re.IGNORECASE
 
 
 def number(text: str) -> float | None:
-    """Return the number with which `text` begins, bold or not. Behind a number with a point there
-    may be a remark; behind a whole number a remark would say what it counts. Return None if the
-    text begins with no number, or with one that is too large.
+    """Return the number with which `text` begins, bold or not, "~" before it or not. A remark may
+    follow if it has a point; behind a whole number a remark would say what it counts. Return None
+    if the text begins with no number, or with one that is too large.
     """
-    text = text.strip(" *`")
+    text = text.strip(" *`~\u2248")
     found = _NUMBER.match(text)
     if found is None or (found[0] != text and "." not in found[0]):
         return None

@@ -419,7 +419,7 @@ TABLES = """# Training Runs Log
 
 ## Not completed
 
-| Run | Why |
+| **Run** | Why |
 |---|---|
 | owl-v2 | no time |
 
@@ -461,6 +461,34 @@ def test_the_heading_above_a_table_says_what_became_of_its_runs(log: RunLog) -> 
         "owl-v5": "COMPLETED",
     }
     assert log.export() == TABLES, "a run of the document is listed where its writer listed it"
+
+
+@pytest.mark.parametrize(
+    ("cell", "reward"),
+    [
+        ("0.51", 0.51),
+        ("\u22120.5", -0.5),
+        (".75", 0.75),
+        ("-1e-3", -0.001),
+        ("**0.5**", 0.5),
+        ("~0.5 (at step 90)", 0.5),
+        ("1", 1.0),
+        ("3 of 4", None),
+        ("51%", None),
+        ("51.5%", None),
+        ("nan", None),
+        ("1e999", None),
+    ],
+)
+def test_the_reward_of_a_row(log: RunLog, cell: str, reward: float | None) -> None:
+    log.import_text(
+        "## Completed Runs\n\n| Run ID | Model | Final Reward | Notes |\n|---|---|---|---|\n"
+        f"| **owl\\|v1** | a\\|b | {cell} | `c \\| d` |\n"
+    )
+    (run,) = log.records().values()
+    assert (run.name, run.model, run.reward) == ("owl|v1", "a|b", reward)
+    log.note(run.name, "", "somebody@desk", status="COMPLETED")
+    assert log.export().count("| **owl") == 1, "its row is found again"
 
 
 def test_a_completed_run_is_listed_once_below_a_heading_about_completed_runs(log: RunLog) -> None:
