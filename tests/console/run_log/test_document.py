@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from bs4_console.errors import UsageError
 from bs4_console.run_log import document_import, export, written_values
+from bs4_console.run_log import text as markdown
 from bs4_console.run_log.document import RunLog
 from bs4_console.run_log.record import Attempt, Incident, Lesson, RunRecord
 from bs4_console.run_log.text import chunks, covers, fenced, lines
@@ -635,6 +637,32 @@ def test_any_documents_keep_every_line(tmp_path: Path, texts: list[str]) -> None
             assert log.export() == text
     out = log.export()
     assert all(covers(out, text) for text in texts)
+
+
+def test_the_work_of_an_import_grows_with_the_document_alone(
+    log: RunLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted = 0
+    heading, fence = markdown.run_heading, markdown._FENCE.match
+
+    def run_heading(title: str) -> re.Match[str] | None:
+        nonlocal counted
+        counted += 1
+        return heading(title)
+
+    def match(line: str) -> re.Match[str] | None:
+        nonlocal counted
+        counted += 1
+        return fence(line)
+
+    monkeypatch.setattr(markdown, "run_heading", run_heading)
+    monkeypatch.setattr(markdown, "_FENCE", SimpleNamespace(match=match))
+    section = "### Run: owl-{} (2026-01-01) - FINISHED\n- **Reward**: 0.5\n```open{}\n---\n"
+    document = "".join(section.format(number, number) for number in range(300))
+    for _ in range(2):
+        log.import_text(document)
+    assert len(log.chunks) == 300
+    assert counted < 300 * 100
 
 
 @pytest.mark.skipif(not SEEDS.is_dir(), reason="the shared seeds are not on this machine")
