@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from bs4_console.run_log import document_import
-from bs4_console.run_log.text import Chunk, covers
+from bs4_console.run_log.text import RUN_LEVEL, Chunk, closed, covers
 
 
 @dataclass
@@ -29,7 +29,12 @@ class Merge:
 
     def __init__(self, known: Sequence[Chunk], earlier: dict[str, list[str]]) -> None:
         self.done = Imported()
-        self._known = list(known)
+        self._known = [chunk for chunk in known if _is_cut(chunk)]
+        # What stands before the first heading. Anywhere else it would belong to the chunk before.
+        self._head: Chunk | None = None
+        for chunk in known:
+            if not _is_cut(chunk):
+                self._take_head(chunk)
         self.earlier = earlier
         self._added: set[str] = set()
         # By heading, the numbers of the known chunks that this import has not matched yet. Each
@@ -45,18 +50,32 @@ class Merge:
 
     def take(self, new: Chunk) -> None:
         """Take the next chunk of the imported document into the run log."""
-        if new.run:
+        if not _is_cut(new):
+            self._take_head(new)
+        elif new.run:
             self._take_run(new)
         else:
             self._take_text(new)
 
     def merged(self) -> list[Chunk]:
         """Return the chunks of the run log with everything that was taken."""
-        found = list(self._behind.get(-1, ()))
+        found = [] if self._head is None else [self._head]
+        found += self._behind.get(-1, ())
         for number, chunk in enumerate(self._known):
             found.append(chunk)
             found += self._behind.get(number, ())
         return found
+
+    def _take_head(self, new: Chunk) -> None:
+        old = self._head
+        if old is not None and covers(old.text, new.text):
+            return
+        if old is None or covers(new.text, old.text):
+            self._head = new
+        else:
+            text = closed(old.text)
+            gap = "" if text.endswith("\n") else "\n"
+            self._head = Chunk(f"{text}{gap}{new.text}", old.level, old.title)
 
     def _take_run(self, new: Chunk) -> None:
         places = self._open.get(new.heading, ())
@@ -117,6 +136,11 @@ class Merge:
         """Note that the known chunk with the number `place` is matched with `new`."""
         self._open[new.heading].remove(place)
         self._at = (place, 0)
+
+
+def _is_cut(chunk: Chunk) -> bool:
+    """Return True if the chunk begins with a heading at which documents are cut."""
+    return 0 < chunk.level <= RUN_LEVEL
 
 
 def _alike(text: str, other: str) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from bs4_console.run_log import completed_table, document_import
 from bs4_console.run_log.record import Note, RunRecord, in_order
-from bs4_console.run_log.text import RUN_LEVEL, Chunk, Line, fenced, lines, utc
+from bs4_console.run_log.text import RUN_LEVEL, Chunk, Line, closed, fenced, lines, utc
 from bs4_console.run_log.written_values import written_number
 
 _TITLE = "# Training Runs Log\n\n"
@@ -71,7 +71,12 @@ def document(
             placed = True
     if not placed:
         out += [*([] if parts else [_TITLE]), f"## {_ACTIVE}\n\n", fresh]
-    return _joined(out)
+    pieces = _on_own_lines(out)
+    whole = "".join(pieces)
+    if lines(whole) == [line for piece in pieces for line in lines(piece)]:
+        return whole
+    # A fence that one document left open would hide what another has behind it.
+    return "".join(closed(piece) for piece in pieces)
 
 
 def _completed(
@@ -98,15 +103,15 @@ def _completed(
     return ended
 
 
-def _joined(out: Sequence[str]) -> str:
-    """Return the pieces as one text. Every piece begins on a line of its own, and the last piece
-    ends as it did.
+def _on_own_lines(out: Sequence[str]) -> list[str]:
+    """Return the pieces that are not empty. Every piece begins on a line of its own, and the last
+    piece ends as it did.
     """
-    return "".join(
-        piece if piece.endswith("\n") or number == len(out) - 1 else piece + "\n"
-        for number, piece in enumerate(out)
-        if piece
-    )
+    pieces = [piece for piece in out if piece]
+    for number, piece in enumerate(pieces[:-1]):
+        if not piece.endswith("\n"):
+            pieces[number] = piece + "\n"
+    return pieces
 
 
 def _with(
@@ -138,6 +143,7 @@ def _with(
     section = _inserted(body, below)
     if not tail:
         return section
+    section = closed(section)
     rule = _SEPARATOR.search(section)
     head, end = section, "\n"
     if rule:

@@ -104,12 +104,34 @@ def lines(text: str) -> list[Line]:
     return marked
 
 
+def closed(text: str) -> str:
+    """Return the text with a closing fence directly below each opening one that has none. So it
+    reads as before, and a fence in what is placed behind it closes none of its own.
+    """
+    out = ""
+    for line in lines(text):
+        out += line.text
+        opener = None if line.code else _opener(line.text)
+        if opener is not None:
+            end = "" if line.text.endswith("\n") else "\n"
+            out += f"{end}{opener[1]}\n"
+    return out
+
+
+def _opener(line: str) -> re.Match[str] | None:
+    """Match a line with which a fenced code block can open. The group 1 is its fence."""
+    found = _FENCE.match(line)
+    if found is None or (found[1][0] == "`" and "`" in found[2]):
+        return None
+    return found
+
+
 def _fence_end(raw: list[str], at: int, unclosed: dict[str, int]) -> int | None:
     """Return the number of the line that closes the fence which opens in the line `at`, or None if
     none opens there or it is not closed. The latter is noted in `unclosed`.
     """
-    opener = _FENCE.match(raw[at])
-    if not opener or (opener[1][0] == "`" and "`" in opener[2]):
+    opener = _opener(raw[at])
+    if opener is None:
         return None
     mark, length = opener[1][0], len(opener[1])
     if length >= unclosed.get(mark, length + 1):

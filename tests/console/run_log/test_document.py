@@ -639,6 +639,40 @@ def test_any_documents_keep_every_line(tmp_path: Path, texts: list[str]) -> None
     assert all(covers(out, text) for text in texts)
 
 
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(_TEXTS, min_size=1, max_size=3))
+def test_an_export_of_any_documents_is_read_as_it_was_written(
+    tmp_path_factory: pytest.TempPathFactory, texts: list[str]
+) -> None:
+    log = RunLog(tmp_path_factory.mktemp("any") / "any.json")
+    for text in texts:
+        log.import_text(text)
+    out = log.export()
+    for _ in range(2):
+        log.import_text(out)
+        assert log.export() == out
+
+
+def test_a_fence_that_a_document_leaves_open_hides_nothing_of_another(
+    log: RunLog, tmp_path: Path
+) -> None:
+    log.import_text("# Notes\n```\nopen\n")
+    log.import_text("# Notes\n### Run: owl-v1 - FAILED\n- **Model**: example/owl\n```\ncode\n```\n")
+    out = log.export()
+    again = RunLog(tmp_path / "again.json")
+    again.import_text(out)
+    assert again.records()["owl-v1"].model == "example/owl"
+    assert again.export() == out
+
+
+def test_what_stands_before_all_headings_stays_there(log: RunLog) -> None:
+    for text in ("#### Remarks\none", "# Notes\n", "two\n", "one\n"):
+        log.import_text(text)
+    assert log.export() == "#### Remarks\none\ntwo\n# Notes\n"
+    log.import_text(log.export())
+    assert log.export() == "#### Remarks\none\ntwo\n# Notes\n"
+
+
 def test_the_work_of_an_import_grows_with_the_document_alone(
     log: RunLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
