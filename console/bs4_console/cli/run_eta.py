@@ -18,7 +18,7 @@ def show(options: argparse.Namespace) -> int:
     nor given with --pace.
     """
     record = run_records.record_of(options.record)
-    pace = options.pace or record.pace_s
+    pace = record.pace_s if options.pace is None else options.pace
     price = record.price if options.price is None else options.price
     if pace is None:
         raise UsageError(

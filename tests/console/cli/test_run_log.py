@@ -206,6 +206,20 @@ def test_what_cannot_be_done_is_said(console: Console) -> None:
     assert not (console.root / "data" / "runlog.json").exists()
 
 
+def test_numbers_and_texts_that_cannot_be_written_are_refused(console: Console) -> None:
+    console("runs", "import", str(console.root / "runs.md"))
+    console("runs", "note", "parrot-v1", "bad \udcff byte", code=2)
+    assert "no UTF-8" in console.err
+    for option, value in (("--pace", "inf"), ("--pace", "0"), ("--price", "nan")):
+        console("runs", "eta", "parrot-v1", "--pace", "60", option, value, code=2)
+        assert option in console.err
+    (console.root / "results_1.json").write_text(
+        '{"pass_rate": 0.5, "avg_reward": Infinity, "by_archetype": {"a": NaN}}'
+    )
+    told = console.json("runs", "evals", str(console.root / "results_1.json"))
+    assert (told["avg_reward"], told["archetypes"]) == (None, {"a": None})
+
+
 def test_judged(console: Console) -> None:
     for name, rate in (("base", 0.4), ("100", 0.47), ("500", 0.45)):
         (console.root / f"{name}.json").write_text(json.dumps({"pass_rate": rate}))
