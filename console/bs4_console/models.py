@@ -276,15 +276,15 @@ def ask_hub(name: str, *, base: str = HUB, token: str = "", timeout: float = 15.
     hub_id = model.hub if model else name
     base, quoted = base.rstrip("/"), urllib.parse.quote(hub_id)
     address = f"{base}/api/models/{quoted}"
+    told: list[Remark] = []
     try:
         gate = _gate(hub_id, _fetch(address, token, timeout))
+        told += [Remark("exists", "info", f"{hub_id} is on the hub."), *gate]
         config = _fetch(f"{base}/{quoted}/resolve/main/config.json", token, timeout)
-        return [
-            Remark("exists", "info", f"{hub_id} is on the hub."),
-            *gate,
-            *senses(hub_id, config),
-        ]
+        return [*told, *senses(hub_id, config)]
     except httpx.HTTPStatusError as error:
+        if told and error.response.status_code == 404:
+            return [*told, _without_config(hub_id)]
         return refused(hub_id, error.response.status_code, address)
     except httpx.HTTPError as error:
         return [
@@ -340,6 +340,16 @@ def refused(hub_id: str, code: int, address: str) -> list[Remark]:
             "hub", "warning", f"The hub answered with HTTP {code}.", f"Ask again later: {address}"
         )
     ]
+
+
+def _without_config(hub_id: str) -> Remark:
+    """Return the remark on a repository that is on the hub and has no config.json."""
+    return Remark(
+        "config",
+        "error",
+        f"{hub_id} is on the hub and has no config.json, so the trainer cannot load it.",
+        "Take the repository with the whole model: an adapter and GGUF files have none.",
+    )
 
 
 def _gate(hub_id: str, info: HubFile) -> list[Remark]:

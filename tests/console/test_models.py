@@ -26,6 +26,7 @@ ANSWERS: dict[str, tuple[int, object]] = {
         200,
         {"architectures": ["EyesForConditionalGeneration"], "vision_config": {}},
     ),
+    "/api/models/example/adapter": (200, {"id": "example/adapter", "gated": False}),
     "/api/models/example/broken": (200, ["no object"]),
     "/api/models/example/down": (503, {}),
     "/api/models/Qwen/Qwen3-VL-8B-Instruct": (404, {}),
@@ -172,6 +173,7 @@ def test_the_hub(hub: Hub) -> None:
     assert told(hub, "example/eyes")["text-only"] == "error"
     assert told(hub, "example/gated") == {"gated": "error"}
     assert told(hub, "example/none") == {"exists": "error"}
+    assert told(hub, "example/adapter") == {"exists": "info", "config": "error"}
     assert told(hub, "example/broken") == {"hub": "warning"}
     assert told(hub, "example/down") == {"hub": "warning"}
     # The registry knows its name there.
@@ -220,6 +222,14 @@ def test_a_hub_that_does_not_answer_leaves_it_unknown(hub: Hub) -> None:
     assert main(["models", "verify", "example/down", "--hub", "--hub-url", address]) == 3
     assert main(["models", "verify", "example/text", "--hub", "--hub-url", address]) == 0
     assert main(["models", "verify", "example/none", "--hub", "--hub-url", address]) == 1
+
+
+def test_what_nothing_is_known_of_is_neither_good_nor_bad(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for model, ok in (("Qwen/Qwen3-8B", True), ("openai/gpt-5.1", False), ("example/new", None)):
+        main(["models", "verify", model, "--json"])
+        assert json.loads(capsys.readouterr().out)["ok"] is ok
 
 
 def test_the_command(

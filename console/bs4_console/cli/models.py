@@ -172,7 +172,7 @@ def _verify(options: argparse.Namespace) -> int:
             "model-verify",
             model=options.model,
             trainer=options.trainer,
-            ok=not worst,
+            ok=None if unknown and not worst else not worst,
             remarks=remarks,
         )
     else:

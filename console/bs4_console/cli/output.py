@@ -26,11 +26,13 @@ def emit(schema: str, **fields: Any) -> None:
     """Print one JSON object on one line of standard output. Its key `schema` is "bs4.NAME/1", where
     NAME is the argument `schema`; `fields` are its other keys. Several such lines are NDJSON. A
     value in `fields` that has a method `as_dict` is printed as what that returns, and a dataclass
-    as a dictionary of its fields.
+    as a dictionary of its fields. A number that is not finite is printed as null.
     """
     body = json.dumps({"schema": f"bs4.{schema}/1", **fields}, ensure_ascii=False, default=_plain)
     # Redacted before the escapes of JSON stand in front of a secret or within it.
-    body = json.dumps(redacted_values(json.loads(body)), ensure_ascii=False)
+    # JSON has no NaN and no infinity: such a number is null.
+    plain = json.loads(body, parse_constant=lambda _: None)
+    body = json.dumps(redacted_values(plain), ensure_ascii=False, allow_nan=False)
     sys.stdout.write(escaped(body) + "\n")
     sys.stdout.flush()
 

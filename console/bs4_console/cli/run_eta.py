@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import re
 
 from bs4_console.cli import run_costs, run_records
-from bs4_console.cli.output import emit, table
+from bs4_console.cli.output import complain, emit, table
 from bs4_console.errors import UsageError
 from bs4_console.run_log import eta
 from bs4_console.run_log.record import RunRecord
@@ -17,7 +18,7 @@ def show(options: argparse.Namespace) -> int:
     nor given with --pace.
     """
     record = run_records.record_of(options.record)
-    pace = options.pace or record.pace_s
+    pace = record.pace_s if options.pace is None else options.pace
     price = record.price if options.price is None else options.price
     if pace is None:
         raise UsageError(
@@ -41,7 +42,9 @@ def show(options: argparse.Namespace) -> int:
             milestones=goals,
         )
         return 0
-    spent = "cost so far unknown (give --price)"
+    spent = "cost so far unknown"
+    if price is None:
+        spent += " (give --price)"
     if so_far is not None:
         spent = f"${so_far:.2f} so far"
     print(f"{record.name}: {done} steps done, {pace:.0f} s a step, {spent}")
@@ -59,12 +62,21 @@ def show(options: argparse.Namespace) -> int:
 
 
 def _elapsed(record: RunRecord, trained_s: float) -> float | None:
-    """Return the seconds for which an imported run had its pod, or None if they are not known. A
-    document of months ago still says RUNNING, so a run without an end had it for `trained_s`, the
-    seconds that its steps took.
+    """Return the seconds for which an imported run had its pod, or None if they are not known, and
+    say why on standard error. A document of months ago still says RUNNING, so a run without an end
+    had it for `trained_s`, the seconds that its steps took. So had one whose end has no digit, as
+    "ongoing".
     """
-    if record.ended_t is None:
+    if not re.search(r"\d", record.end):
         return trained_s
-    if record.started_t is None:
-        return None
-    return record.ended_t - record.started_t
+    for name, written, t in (
+        ("start", record.start, record.started_t),
+        ("end", record.end, record.ended_t),
+    ):
+        if t is None:
+            complain(
+                f"The cost of {record.name} is unknown: its {name} ({written or 'not written'}) "
+                "is no time with a known zone, or the end is before the start."
+            )
+            return None
+    return record.lasted_s

@@ -22,6 +22,8 @@ def note(options: argparse.Namespace) -> int:
     run_records.may_write(options)
     if not options.text.strip() and options.price is None and options.status is None:
         raise UsageError("There is nothing to write down.", "Give a TEXT, --status or --price.")
+    if any(map(_is_half, options.text)):
+        raise UsageError("The text is no UTF-8 text.", "Write it in the encoding of the terminal.")
     if options.lesson and options.status is not None:
         raise UsageError("A status is no lesson.", "Write the lesson down by a second `runs note`.")
     if options.price is not None and not 0 <= options.price < 10_000:
@@ -47,6 +49,11 @@ def note(options: argparse.Namespace) -> int:
     else:
         print(f"Written down for {options.record}.")
     return 0
+
+
+def _is_half(letter: str) -> bool:
+    """Return True if this stands for a byte of an argument that is no UTF-8."""
+    return "\ud800" <= letter <= "\udfff"
 
 
 def tag(options: argparse.Namespace) -> int:

@@ -288,9 +288,7 @@ def _cost(record: RunRecord) -> float | None:
     """Return what a run that has ended has cost, in US dollars, or None if that is unknown. Gaps
     between attempts count: the pod was paid for.
     """
-    if record.started_t is None or record.ended_t is None:
-        return None
-    spent = eta.cost(record.price, record.ended_t - record.started_t)
+    spent = eta.cost(record.price, record.lasted_s)
     return None if spent is None else round(spent, 2)
 
 

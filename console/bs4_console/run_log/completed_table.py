@@ -2,60 +2,50 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from bs4_console.run_log.eta import describe
 from bs4_console.run_log.record import RunRecord
+from bs4_console.run_log.tables import row, run_named, run_tables
+from bs4_console.run_log.text import Chunk, lines
+from bs4_console.run_log.written_values import written_number
 
 #: The status words of a run that ended well.
 STATUSES = ("COMPLETED", "FINISHED")
-_HEADS = ("run id", "run")
-_ROW = re.compile(r"\s*\|(.+)\|\s*")
-_RULE = re.compile(r"[\s|:-]+")
 
 
-def filled(text: str, runs: Sequence[RunRecord]) -> str:
-    """Return `text`, a part of the run log's Markdown document, in which the table of completed
-    runs has a row for every run of `runs`. A row is added for each run that has none. Everything
-    else stays unchanged. If the text has no such table, it is returned unchanged.
+def filled(parts: Sequence[Chunk], runs: Sequence[RunRecord]) -> list[str]:
+    """Return the texts of `parts`, the chunks of the run log's Markdown document, in which the
+    table of completed runs has a row for every run of `runs`. Such a table stands below a heading
+    that says "completed" or "finished". If there are several, the first one gets the rows of the
+    runs that none of them has. Everything else stays unchanged, and all of it if there is none.
     """
-    lines = text.splitlines(keepends=True)
-    for number, line in enumerate(lines[:-1]):
-        head = _cells(line)
-        if head is None or head[0].lower() not in _HEADS or not _RULE.fullmatch(lines[number + 1]):
-            continue
-        end = number + 2
-        there = set()
-        while end < len(lines) and (cells := _cells(lines[end])) is not None:
-            there.add(cells[0].strip("`"))
-            end += 1
-        fresh = []
-        for run in runs:
-            if run.name not in there:
-                fresh.append(_row(run, head))
-        if fresh and not lines[end - 1].endswith("\n"):
-            lines[end - 1] += "\n"
-        return "".join([*lines[:end], *fresh, *lines[end:]])
-    return text
+    texts = [chunk.text for chunk in parts]
+    found = [one for one in run_tables(parts) if one.status in STATUSES]
+    if not found:
+        return texts
+    there: set[str] = set()
+    for one in found:
+        there.update(run_named(cells[0]) for cells in one.table.rows)
+    fresh = [_row(run, found[0].table.columns) for run in runs if run.name not in there]
+    if not fresh:
+        return texts
+    end = found[0].table.end
+    body = [line.text for line in lines(texts[found[0].chunk])]
+    if not body[end - 1].endswith("\n"):
+        body[end - 1] += "\n"
+    texts[found[0].chunk] = "".join([*body[:end], *fresh, *body[end:]])
+    return texts
 
 
-def _cells(line: str) -> list[str] | None:
-    """Return the cells of a table's row, or None if the line is none."""
-    row = _ROW.fullmatch(line.rstrip("\r\n"))
-    if row is None:
-        return None
-    return [cell.strip() for cell in row[1].split("|")]
-
-
-def _row(run: RunRecord, head: Sequence[str]) -> str:
+def _row(run: RunRecord, columns: Sequence[str]) -> str:
     """Return the row of a run, with what is known for each column."""
     duration = run.duration
-    if not duration and run.started_t is not None and run.ended_t is not None:
-        duration = describe(run.ended_t - run.started_t)
+    if not duration and run.lasted_s is not None:
+        duration = describe(run.lasted_s)
     reward = ""
     if run.reward is not None:
-        reward = f"{run.reward:.4f}"
+        reward = written_number(run.reward)
     known = {
         "run id": run.name,
         "run": run.name,
@@ -69,7 +59,4 @@ def _row(run: RunRecord, head: Sequence[str]) -> str:
         "improvement": run.improvement,
         "notes": run.status_note,
     }
-    cells = []
-    for name in head:
-        cells.append(" ".join(known.get(name.lower(), "").replace("|", "/").split()))
-    return f"| {' | '.join(cells)} |\n"
+    return row([" ".join(known.get(name, "").split()) for name in columns])

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -15,8 +15,9 @@ from bs4_console.errors import UsageError
 from bs4_console.locations import data_dir
 from bs4_console.run_log import document_import
 from bs4_console.run_log import export as run_export
+from bs4_console.run_log.document_merge import Imported, Merge
 from bs4_console.run_log.record import Lesson, Note, RunRecord
-from bs4_console.run_log.text import Chunk, chunks, covers
+from bs4_console.run_log.text import Chunk, chunks
 
 SCHEMA = "bs4.run-log/1"
 
@@ -34,18 +35,6 @@ class Added:
     tags: list[str] = field(default_factory=list)
 
 
-@dataclass
-class Imported:
-    """The result of importing a Markdown document into the run log, as three lists of runs' names.
-    `added` are runs that were not known before, `changed` are runs whose part of the document
-    (section) differs from before, and `same` are runs whose part is the same.
-    """
-
-    added: list[str] = field(default_factory=list)
-    changed: list[str] = field(default_factory=list)
-    same: list[str] = field(default_factory=list)
-
-
 class RunLog:
     """The run log on this machine: a Markdown document about runs that a person has imported, and
     what people added to each run. It is saved in the file `<data>/runlog.json`. Every change reads
@@ -56,7 +45,6 @@ class RunLog:
         self._path = path or data_dir() / "runlog.json"
         self.chunks: list[Chunk] = []
         self.added: dict[str, Added] = {}
-        self._claimed: set[int] = set()
         self._load()
 
     def records(self) -> dict[str, RunRecord]:
@@ -68,7 +56,7 @@ class RunLog:
         for chunk in self.chunks:
             if chunk.run and chunk.run not in found:
                 found[chunk.run] = document_import.record(chunk)
-        for run in _table_rows(self.chunks):
+        for run in document_import.rows(self.chunks):
             found.setdefault(run.name, run)
         for name, added in self.added.items():
             run = found.setdefault(name, RunRecord(name=name))
@@ -109,20 +97,20 @@ class RunLog:
         how the run ended, it stays, and the imported one is kept as an earlier version. Raises
         UsageError if the file of the run log is damaged.
         """
-        done = Imported()
+        parts = chunks(text)
+        listed = dict.fromkeys(run.name for run in document_import.rows(parts))
         with files.exclusive(self._path):
             self._load()
-            at = -1
-            self._claimed = set()
-            for new in chunks(text):
-                if new.run:
-                    at = self._take_run(new, at, done)
-                else:
-                    at = self._take_text(new, at)
-            for run in _table_rows(chunks(text)):
-                if run.name not in done.added + done.changed + done.same:
-                    done.same.append(run.name)
+            merge = Merge(self.chunks, {name: a.earlier for name, a in self.added.items()})
+            for new in parts:
+                merge.take(new)
+            self.chunks = merge.merged()
+            for name, earlier in merge.earlier.items():
+                self.added.setdefault(name, Added()).earlier = earlier
             self._save()
+        done = merge.done
+        told = {*done.added, *done.changed, *done.same}
+        done.same += [name for name in listed if name not in told]
         return done
 
     def note(
@@ -177,75 +165,6 @@ class RunLog:
             self.chunks, {name: (a.notes, a.earlier) for name, a in self.added.items()}, list(own)
         )
 
-    def _take_run(self, new: Chunk, at: int, done: Imported) -> int:
-        places = self._places(new)
-        if not places:
-            if new.run not in done.added:
-                done.added.append(new.run)
-            return self._insert(new, at + 1)
-        # A name that was used twice in one document has two sections. Each imported section is
-        # matched with the known one that it resembles.
-        alike = (
-            i
-            for i in places
-            if covers(self.chunks[i].text, new.text) or covers(new.text, self.chunks[i].text)
-        )
-        place = next(alike, places[0])
-        old, added = self.chunks[place], self.added.setdefault(new.run, Added())
-        # Older versions are kept below the first section of the name.
-        kept = [old.text]
-        if place == self._first(new.run):
-            kept += added.earlier
-        if any(covers(text, new.text) for text in kept):
-            done.same.append(new.run)
-            return self._claim(place)
-        done.changed.append(new.run)
-        stays = (
-            not covers(new.text, old.text)
-            and document_import.record(old).final
-            and not document_import.record(new).final
-        )
-        added.earlier.append(new.text if stays else old.text)
-        if not stays:
-            self.chunks[place] = new
-        added.earlier = [
-            text for text in added.earlier if not covers(self.chunks[place].text, text)
-        ]
-        return self._claim(place)
-
-    def _take_text(self, new: Chunk, at: int) -> int:
-        places = self._places(new)
-        for place in places:
-            if covers(self.chunks[place].text, new.text):
-                return self._claim(place)
-        for place in places:
-            if covers(new.text, self.chunks[place].text):
-                self.chunks[place] = new
-                return self._claim(place)
-        return self._insert(new, max([at, *places]) + 1)
-
-    def _places(self, new: Chunk) -> list[int]:
-        """Return the indexes of the chunks with the same heading that this import has not matched
-        yet. Each known section matches one section of the imported document.
-        """
-        known = enumerate(self.chunks)
-        found = []
-        for i, c in known:
-            if id(c) not in self._claimed and c.heading == new.heading:
-                found.append(i)
-        return found
-
-    def _first(self, name: str) -> int:
-        return next(i for i, chunk in enumerate(self.chunks) if chunk.run == name)
-
-    def _insert(self, new: Chunk, place: int) -> int:
-        self.chunks.insert(place, new)
-        return self._claim(place)
-
-    def _claim(self, place: int) -> int:
-        self._claimed.add(id(self.chunks[place]))
-        return place
-
     def _load(self) -> None:
         self.chunks, self.added = [], {}
         if not self._path.exists():
@@ -279,10 +198,3 @@ class RunLog:
         parts = [asdict(chunk) for chunk in self.chunks]
         data = {"schema": SCHEMA, "chunks": parts, "added": kept}
         files.replace(self._path, json.dumps(data, ensure_ascii=False).encode())
-
-
-def _table_rows(parts: Iterable[Chunk]) -> Iterator[RunRecord]:
-    """Yield the runs in the tables of the chunks that are not a run's section."""
-    for chunk in parts:
-        if not chunk.run:
-            yield from document_import.rows(chunk)

@@ -10,16 +10,15 @@ from itertools import starmap
 
 from bs4_console.run_log import written_values
 from bs4_console.run_log.record import Attempt, Incident, Lesson, RunRecord, StepTime
+from bs4_console.run_log.tables import run_named, run_tables, tables
 from bs4_console.run_log.text import RUN_LEVEL, Chunk, Line, lines, run_heading
 
 _FIELD = re.compile(r"[-*]\s+\*\*(?P<name>[^*]+?):?\*\*:?\s*(?P<value>.*)")
 #: `**1. Title** rest`, `1. **Title** rest`, `1. rest`
 _ITEM = re.compile(r"(?:\*\*)?\d{1,3}[.)]\s+(?P<rest>.*)")
 _BULLET = re.compile(r"[-*]\s+(?P<rest>.*)")
-_PRICE = re.compile(r"\$\s*(\d+(?:\.\d+)?)\s*/\s*h(?:r|our)?\b")
-_STEP = re.compile(r"(\d+)(?:\s*/\s*(\d+))?")
-_REWARD = re.compile(r"reward\s*[:=]?\s*(-?\d+\.\d+)", re.IGNORECASE)
-_TOKENS = re.compile(r"(?<![\d.])(\d{1,9}(?:\.\d{1,3})?)\s*tokens/s\b")
+_PRICE = re.compile(r"\$\s*(\d[\d,]*(?:\.\d+)?(?:e-?\d{1,3})?)\s*/\s*h(?:r|our)?\b")
+_REWARD = re.compile(r"reward\s*[:=]?\s*([-+\u2212]?\d*\.\d+\S*)", re.IGNORECASE)
 #: The state that a person wrote behind an incident's title.
 _STATE = re.compile(r"\((RESOLVED|OPEN|FIXED|MITIGATED)\)", re.IGNORECASE)
 _MARK = re.compile(r"- .{1,120}: \*\*(?P<status>[A-Z]{3,20})\*\*(?:: (?P<why>.*))?")
@@ -27,7 +26,6 @@ _METRIC = re.compile(
     r"[-*]\s+(?:\*\*)?(?P<name>Baseline|Final|Improvement)(?:\*\*)?:(?:\*\*)?\s*(?P<value>.+)",
     re.IGNORECASE,
 )
-_ROW = re.compile(r"\|(.+)\|\s*")
 
 
 def record(chunk: Chunk) -> RunRecord:
@@ -51,11 +49,12 @@ def record(chunk: Chunk) -> RunRecord:
             run.configs[title] = config
             run.lineage = run.lineage or written_values.based_on(config)
             run.max_steps = run.max_steps or written_values.max_steps(config)
-    for heads, cells in _cells(lines(chunk.text)):
+    for table in tables(lines(chunk.text)):
+        heads = table.columns
         if heads[0] == "setting":
             run.lineage = run.lineage or written_values.column_before(run.version, heads)
-        elif "step time" in heads[1:] and cells[0].strip("-:"):
-            run.step_times.append(_step_time(heads, cells))
+        elif "step time" in heads[1:]:
+            run.step_times += [_step_time(heads, cells) for cells in table.rows if cells[0]]
     return run
 
 
@@ -93,41 +92,28 @@ def lessons(parts: Sequence[Chunk]) -> list[Lesson]:
     return found
 
 
-def rows(chunk: Chunk) -> list[RunRecord]:
-    """Return a record of each run in the document's table of completed runs, which is recognised by
-    its first column, "Run ID" or "Run". The list is empty if `chunk`, a part of the document, has
-    no such table.
+def rows(parts: Sequence[Chunk]) -> list[RunRecord]:
+    """Return a record of each run that a table of runs lists. `parts` are the chunks of the
+    document. The heading above the table says what became of its runs.
     """
     found: list[RunRecord] = []
-    for heads, cells in _cells(lines(chunk.text)):
-        if heads[0] in ("run", "run id") and re.fullmatch(r"`?[\w.][^\s*`]*`?", cells[0]):
+    for listed in run_tables(parts):
+        heads = listed.table.columns
+        for cells in listed.table.rows:
+            name = run_named(cells[0])
+            if not name:
+                continue
             said = dict(zip(heads, cells, strict=False))
             run = RunRecord(
-                name=cells[0].strip("`"),
-                status="COMPLETED",
+                name=name,
+                status=listed.status,
                 model=said.get("model", ""),
                 start=said.get("start", ""),
             )
-            run.fields = {head: cell for head, cell in zip(heads, cells, strict=False) if cell}
-            reward = re.search(r"-?\d+(?:\.\d+)?", said.get("final reward", ""))
-            run.reward = float(reward[0]) if reward else None
+            run.fields = {head: cell for head, cell in said.items() if cell}
+            run.reward = written_values.number(said.get("final reward", ""))
             found.append(run)
     return found
-
-
-def _cells(body: Sequence[Line]) -> Iterator[tuple[list[str], list[str]]]:
-    """Yield the heads, in lower case, and the cells of each row of each table."""
-    heads: list[str] | None = None
-    for line in body:
-        row = _ROW.fullmatch(line.prose.strip())
-        if row is None:
-            heads = None
-            continue
-        cells = re.split(r"\s*\|\s*", row[1].strip())
-        if heads is None:
-            heads = [cell.lower() for cell in cells]
-        else:
-            yield heads, cells
 
 
 def _parts(body: Sequence[Line]) -> tuple[list[Line], list[tuple[str, list[Line]]]]:
@@ -174,11 +160,9 @@ def _known_fields(run: RunRecord, heading_status: str) -> None:
     run.trainer = say.get("trainer", "")
     run.lineage = say.get("based on", say.get("lineage", ""))
     price = _PRICE.search(f"{run.pod} {say.get('price', '')}")
-    run.price = float(price[1]) if price else None
+    run.price = float(price[1].replace(",", "")) if price else None
     progress = say.get("current step") or say.get("progress", "")
-    if found := _STEP.match(progress):
-        run.step = int(found[1])
-        run.max_steps = int(found[2]) if found[2] else None
+    run.step, run.max_steps = written_values.steps(progress)
     run.step_time, run.duration = say.get("step time", ""), say.get("duration", "")
     run.gpu_usage, run.baseline = say.get("gpu usage", ""), say.get("baseline", "")
     run.speedup, run.env_version = say.get("speedup", ""), say.get("env version", "")
@@ -189,13 +173,13 @@ def _known_fields(run: RunRecord, heading_status: str) -> None:
     run.pace_s = written_values.seconds(run.step_time)
     if run.pace_s is None:
         run.pace_s = written_values.seconds_within(numbers)
-    if pace := _TOKENS.search(numbers):
-        run.tokens_s = float(pace[1])
+    run.tokens_s = written_values.tokens_within(numbers)
     run.started_t = written_values.moment(run.start)
     run.ended_t = written_values.moment(run.end)
-    reward = _REWARD.search(numbers) or re.match(r"()(-?\d+\.\d+)", say.get("reward", ""))
-    if reward:
-        run.reward = float(reward[reward.lastindex or 1])
+    if run.started_t is not None and run.ended_t is not None and run.ended_t < run.started_t:
+        run.ended_t = None
+    reward = _REWARD.search(numbers)
+    run.reward = written_values.number(reward[1] if reward else say.get("reward", ""))
 
 
 def _part(run: RunRecord, title: str, body: Sequence[Line]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from bs4_common.trainers import steps_done
@@ -11,6 +12,8 @@ from bs4_console.run_log.record import RunRecord
 #: Steps at which the benchmark protocol evaluates a run (beautifulsoup-rl's training notes).
 MILESTONES = (100, 500, 1000)
 _HOUR_S = 3600.0
+#: A step of 30 years is a slip, and times without an end cannot be told.
+_LONGEST_S = 1e9
 
 
 @dataclass(frozen=True)
@@ -51,14 +54,14 @@ def milestones(
     `done` is the number of finished steps, `pace_s` the seconds for one step, and `price` the US
     dollars for an hour of the pod. `spent` is what the run has cost so far in US dollars: on all
     its pods, and also during its pauses, because a pod costs money then too. If `price` or `spent`
-    is None, no cost is estimated. Raises UsageError if the pace is not above 0 or the price is
-    negative.
+    is None, no cost is estimated. Raises UsageError if the pace is not above 0 or takes more than
+    30 years, or if the price is negative or not finite.
     """
-    if not pace_s > 0:
+    if not 0 < pace_s < _LONGEST_S:
         raise UsageError(
             f"{pace_s:g} seconds a step is no pace.", "Give seconds above 0 with --pace."
         )
-    if price is not None and price < 0:
+    if price is not None and not 0 <= price < math.inf:
         raise UsageError(f"${price:g} an hour is no price.", "Give dollars an hour with --price.")
     goals = {step for step in MILESTONES if max_steps is None or step <= max_steps}
     if max_steps:

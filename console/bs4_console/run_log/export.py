@@ -6,14 +6,38 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from bs4_console.run_log import completed_table, document_import
 from bs4_console.run_log.record import Note, RunRecord, in_order
-from bs4_console.run_log.text import RUN_LEVEL, Chunk, fenced, utc
+from bs4_console.run_log.text import RUN_LEVEL, Chunk, Line, closed, fenced, lines, utc
+from bs4_console.run_log.written_values import written_number
 
 _TITLE = "# Training Runs Log\n\n"
 _ACTIVE = "Active Runs"
+_NUMBER = re.compile(r"(?:\*\*)?\d{1,3}[.)]\s+")
 _SEPARATOR = re.compile(r"\n+---[ \t]*\n\s*\Z")
+
+
+@dataclass(frozen=True)
+class _Item:
+    """What an export writes about one thing: its first line, by which it is found again, and the
+    lines below it. `older` is its first line as earlier versions of this program wrote it, without
+    its number, or "".
+    """
+
+    head: str
+    further: list[str] = field(default_factory=list)
+    older: str = ""
+
+
+@dataclass(frozen=True)
+class _Block:
+    """Items below a heading with this title. An item's first line begins with `opener`."""
+
+    title: str
+    opener: re.Pattern[str]
+    items: list[_Item]
 
 
 def document(
@@ -27,7 +51,7 @@ def document(
     gets a section, or is added to the section that its run has.
     """
     kept = {run.name: run for run in own}
-    listed = _completed(parts, kept, added)
+    texts = completed_table.filled(parts, _completed(parts, kept, added))
     out: list[str] = []
     done: set[str] = set()
     sections = {chunk.run for chunk in parts if chunk.run}
@@ -37,10 +61,7 @@ def document(
         if name not in sections
     )
     placed = not fresh
-    for chunk in parts:
-        text = chunk.text
-        if not chunk.run:
-            text = completed_table.filled(text, listed)
+    for chunk, text in zip(parts, texts, strict=True):
         if chunk.run and chunk.run not in done:
             done.add(chunk.run)
             text = _with(text, kept.get(chunk.run), *added.get(chunk.run, ((), ())))
@@ -50,7 +71,12 @@ def document(
             placed = True
     if not placed:
         out += [*([] if parts else [_TITLE]), f"## {_ACTIVE}\n\n", fresh]
-    return _joined(out)
+    pieces = _on_own_lines(out)
+    whole = "".join(pieces)
+    if lines(whole) == [line for piece in pieces for line in lines(piece)]:
+        return whole
+    # A fence that one document left open would hide what another has behind it.
+    return "".join(closed(piece) for piece in pieces)
 
 
 def _completed(
@@ -58,53 +84,108 @@ def _completed(
     kept: Mapping[str, RunRecord],
     added: Mapping[str, tuple[Sequence[Note], Sequence[str]]],
 ) -> list[RunRecord]:
-    """Return the runs that have ended well: those of the document, those that pods recorded, and
-    those that a person called completed.
+    """Return the runs that have ended well: those that pods recorded, and those that a person
+    called completed by a note. What only the document says of a run is left as it stands there.
     """
     found = {}
     for chunk in parts:
-        if chunk.run and chunk.run not in found:
+        if chunk.run in added and chunk.run not in found:
             found[chunk.run] = document_import.record(chunk)
     found.update(kept)
-    for name, (notes, _) in added.items():
-        run = found.setdefault(name, RunRecord(name=name))
+    ended = []
+    for name in dict.fromkeys((*kept, *added)):
+        run = found.get(name) or RunRecord(name=name)
+        notes = added[name][0] if name in added else ()
         run.mark(notes)
-    return [run for run in found.values() if run.status in completed_table.STATUSES]
+        said = name in kept or any(note.status for note in notes)
+        if said and run.status in completed_table.STATUSES:
+            ended.append(run)
+    return ended
 
 
-def _joined(out: Sequence[str]) -> str:
-    """Return the pieces as one text. Every piece begins on a line of its own, and the last piece
-    ends as it did.
+def _on_own_lines(out: Sequence[str]) -> list[str]:
+    """Return the pieces that are not empty. Every piece begins on a line of its own, and the last
+    piece ends as it did.
     """
-    return "".join(
-        piece if piece.endswith("\n") or number == len(out) - 1 else piece + "\n"
-        for number, piece in enumerate(out)
-        if piece
-    )
+    pieces = [piece for piece in out if piece]
+    for number, piece in enumerate(pieces[:-1]):
+        if not piece.endswith("\n"):
+            pieces[number] = piece + "\n"
+    return pieces
 
 
 def _with(
     section: str, kept: RunRecord | None, notes: Sequence[Note], earlier: Sequence[str]
 ) -> str:
-    """Return the section with everything that is not in it yet, placed before the rule (`---`) that
-    ends it.
+    """Return the section with everything that is not in it yet. What is new of an item that the
+    section has, such as the end of an attempt, is placed below that item, and everything else
+    before the rule (`---`) that ends the section.
     """
-    known = {line.strip() for line in section.split("\n")}
+    body = lines(section)
+    below: dict[int, list[str]] = {}
     tail = ""
     journalled = [] if kept is None else kept.notes
-    for title, *lines in [*_blocks(kept), *_noted(in_order(journalled, notes))]:
-        fresh = [line for line in lines if not line.strip() or line.strip() not in known]
-        if "".join(fresh).strip():
-            tail += "\n".join([title, *fresh, "", ""])
+    for block in [*_blocks(kept), *_noted(in_order(journalled, notes))]:
+        there = _there(body, block)
+        fresh = []
+        for item in block.items:
+            if places := there.get(_key(item.head)):
+                place = places.pop(0)
+                known = {line.bare.strip() for line in body[place.start : place.stop]}
+                new = [line for line in item.further if line.strip() not in known]
+                below.setdefault(place.stop, []).extend(new)
+            elif not item.older or item.older not in there:
+                fresh += [item.head, *item.further]
+        if fresh:
+            tail += "\n".join([f"#### {block.title}", "", *fresh, "", ""])
     for text in earlier:
         tail += f"#### Earlier record\n\n{fenced(text)}\n"
+    section = _inserted(body, below)
     if not tail:
         return section
+    section = closed(section)
     rule = _SEPARATOR.search(section)
-    body, end = section, "\n"
+    head, end = section, "\n"
     if rule:
-        body, end = section[: rule.start()], rule[0]
-    return f"{body.rstrip()}\n\n{tail.rstrip()}\n{end}"
+        head, end = section[: rule.start()], rule[0].lstrip("\n")
+    return f"{head.rstrip()}\n\n{tail.rstrip()}\n\n{end}"
+
+
+def _there(body: Sequence[Line], block: _Block) -> dict[str, list[range]]:
+    """Return {key of an item: the numbers of its lines} for the items that stand below the headings
+    of `block`, with an entry for each item of that key. Blank lines behind an item are not counted.
+    """
+    found: dict[str, list[range]] = {}
+    inside, key = False, ""
+    for number, line in enumerate(body):
+        if line.level:
+            inside, key = line.title == block.title, ""
+        elif inside and block.opener.match(line.prose):
+            key = _key(line.prose)
+            found.setdefault(key, []).append(range(number, number + 1))
+        elif re.fullmatch(r"-{3,}", line.prose.strip()):
+            key = ""
+        elif key and line.bare.strip():
+            found[key][-1] = range(found[key][-1].start, number + 1)
+    return found
+
+
+def _key(head: str) -> str:
+    """Return what stays the same of an item's first line: all but its number and bold type."""
+    return _NUMBER.sub("", head).replace("**", "").strip()
+
+
+def _inserted(body: Sequence[Line], below: Mapping[int, Sequence[str]]) -> str:
+    """Return the text of the lines `body` with further lines before those whose number is a key of
+    `below`.
+    """
+    out = ""
+    for number in range(len(body) + 1):
+        for line in below.get(number, ()):
+            out += line + "\n" if out.endswith("\n") else "\n" + line
+        if number < len(body):
+            out += body[number].text
+    return out
 
 
 def _section(run: RunRecord, notes: Sequence[Note], earlier: Sequence[str]) -> str:
@@ -117,7 +198,7 @@ def _section(run: RunRecord, notes: Sequence[Note], earlier: Sequence[str]) -> s
 def _fields(run: RunRecord) -> list[str]:
     price = ""
     if run.price is not None:
-        price = f"${run.price:g}/hr"
+        price = f"${written_number(run.price)}/hr"
     step = ""
     if run.step is not None:
         step = f"{run.step}" + (f"/{run.max_steps}" if run.max_steps else "")
@@ -131,8 +212,8 @@ def _fields(run: RunRecord) -> list[str]:
         "End": run.end,
         "Status": run.status,
         "Current Step": step,
-        "Reward": "" if run.reward is None else f"{run.reward:.4f}",
-        "Step Time": "" if run.pace_s is None else f"~{run.pace_s:.0f} s",
+        "Reward": "" if run.reward is None else written_number(run.reward),
+        "Step Time": "" if run.pace_s is None else f"~{written_number(run.pace_s)} s",
     }
     found = []
     for name, value in said.items():
@@ -141,49 +222,52 @@ def _fields(run: RunRecord) -> list[str]:
     return found
 
 
-def _blocks(run: RunRecord | None) -> list[list[str]]:
-    """Return the attempts, incidents and lessons that a run recorded itself. Each block is a list
-    of lines that begins with its heading.
-    """
+def _blocks(run: RunRecord | None) -> list[_Block]:
+    """Return the attempts, incidents and lessons that a run recorded itself, without empty ones."""
     if run is None:
         return []
     attempts = []
     for n, a in enumerate(run.attempts, 1):
-        attempts.append(f"{n}. {_one_line(f'{a.title} {a.text}')}".rstrip())
-    incidents: list[str] = []
-    for number, incident in enumerate(run.incidents, 1):
-        incidents += [
-            f"**{number}. {_one_line(incident.title)}**",
-            *(f"- {line}" for line in incident.text.split("\n") if line.strip()),
-        ]
-        for name in incident.playbooks:
-            incidents.append(f"- Playbook: {name}")
-    lessons = [f"{n}. {_one_line(lesson)}" for n, lesson in enumerate(run.lessons, 1)]
-    return _headed(
-        {
-            "Attempts": attempts,
-            "Incidents and Recovery": incidents,
-            "Lessons Learned": lessons,
-        }
-    )
+        title, text = _one_line(a.title), _one_line(a.text)
+        further = [f"   {text}"] if text else []
+        attempts.append(_Item(f"{n}. {title}", further, f"{title} {text}".strip()))
+    incidents = []
+    for n, incident in enumerate(run.incidents, 1):
+        further = [f"- {line}" for line in incident.text.split("\n") if line.strip()]
+        further += [f"- Playbook: {name}" for name in incident.playbooks]
+        incidents.append(_Item(f"**{n}. {_one_line(incident.title)}**", further))
+    lessons = [_Item(f"{n}. {_one_line(lesson)}") for n, lesson in enumerate(run.lessons, 1)]
+    return [
+        block
+        for block in (
+            _Block("Attempts", re.compile(r"\d{1,3}\. "), attempts),
+            _Block("Incidents and Recovery", re.compile(r"\*\*\d{1,3}\. "), incidents),
+            _Block("Lessons Learned", re.compile(r"\d{1,3}\. "), lessons),
+        )
+        if block.items
+    ]
 
 
-def _noted(notes: Sequence[Note]) -> list[list[str]]:
+def _noted(notes: Sequence[Note]) -> list[_Block]:
+    """Return the notes of people, the statuses and the lessons among them apart, without empty
+    blocks.
+    """
     plain, lessons, statuses = [], [], []
     for note in notes:
         if note.status:
             why = f": {_one_line(note.text)}" if note.text else ""
-            statuses.append(f"- {utc(note.t)} {note.who}: **{note.status}**{why}")
+            statuses.append(_Item(f"- {utc(note.t)} {note.who}: **{note.status}**{why}"))
         elif note.lesson:
-            lessons.append(f"- {_one_line(note.text)}")
+            lessons.append(_Item(f"- {_one_line(note.text)}"))
         else:
-            plain.append(f"- {utc(note.t)} {note.who}: {_one_line(note.text)}")
-    return _headed({"Status": statuses, "Notes": plain, "Lessons Learned": lessons})
-
-
-def _headed(blocks: Mapping[str, list[str]]) -> list[list[str]]:
-    """Return the blocks that are not empty, each with its heading and a blank line first."""
-    return [[f"#### {title}", "", *body] for title, body in blocks.items() if body]
+            plain.append(_Item(f"- {utc(note.t)} {note.who}: {_one_line(note.text)}"))
+    bullet = re.compile(r"- ")
+    blocks = [
+        _Block("Status", bullet, statuses),
+        _Block("Notes", bullet, plain),
+        _Block("Lessons Learned", bullet, lessons),
+    ]
+    return [block for block in blocks if block.items]
 
 
 def _one_line(text: str) -> str:

@@ -191,6 +191,15 @@ class RunRecord:
         """
         return self.status in FINAL or bool(self.end)
 
+    @property
+    def lasted_s(self) -> float | None:
+        """Return the seconds from the run's start to its end. Return None if one of them is not
+        known, or if the end is before the start, as by a clock that was set back.
+        """
+        if self.started_t is None or self.ended_t is None or self.ended_t < self.started_t:
+            return None
+        return self.ended_t - self.started_t
+
     def mark(self, notes: Sequence[Note]) -> None:
         """Set the run's status, and the reason for it, to the newest that a person gave in `notes`.
         Notes without a status are ignored. So are notes that were written before the newest attempt

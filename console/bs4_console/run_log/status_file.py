@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from bs4_console.run_log.completed_table import STATUSES
 from bs4_console.run_log.eta import describe, done_by
 from bs4_console.run_log.record import RunRecord
 from bs4_console.run_log.text import utc
@@ -67,4 +68,6 @@ def _health(run: RunRecord, trouble: bool) -> str:
         if trouble:
             return DEGRADED
         return HEALTHY
-    return {"FINISHED": HEALTHY, "STARTING": DEGRADED}.get(run.status, DOWN)
+    if run.status in STATUSES:
+        return HEALTHY
+    return DEGRADED if run.status == "STARTING" else DOWN

@@ -8,6 +8,7 @@ import re
 import time
 from collections import Counter
 from dataclasses import dataclass
+from functools import cached_property
 
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})([^\n]*)")
@@ -54,7 +55,7 @@ class Chunk:
     level: int = 0
     title: str = ""
 
-    @property
+    @cached_property
     def run(self) -> str:
         """Return the name of the run whose section this chunk is, or "" if its heading is not that
         of a run.
@@ -88,8 +89,10 @@ def lines(text: str) -> list[Line]:
     raw: list[str] = _LINE.findall(text)
     marked: list[Line] = []
     at = 0
+    # By the character of a fence, the length from which none is closed any more.
+    unclosed: dict[str, int] = {}
     while at < len(raw):
-        end = _fence_end(raw, at)
+        end = _fence_end(raw, at, unclosed)
         if end is not None:
             for line in raw[at : end + 1]:
                 marked.append(Line(line, code=True))
@@ -101,14 +104,43 @@ def lines(text: str) -> list[Line]:
     return marked
 
 
-def _fence_end(raw: list[str], at: int) -> int | None:
-    opener = _FENCE.match(raw[at])
-    if not opener or (opener[1][0] == "`" and "`" in opener[2]):
+def closed(text: str) -> str:
+    """Return the text with a closing fence directly below each opening one that has none. So it
+    reads as before, and a fence in what is placed behind it closes none of its own.
+    """
+    out = ""
+    for line in lines(text):
+        out += line.text
+        opener = None if line.code else _opener(line.text)
+        if opener is not None:
+            end = "" if line.text.endswith("\n") else "\n"
+            out += f"{end}{opener[1]}\n"
+    return out
+
+
+def _opener(line: str) -> re.Match[str] | None:
+    """Match a line with which a fenced code block can open. The group 1 is its fence."""
+    found = _FENCE.match(line)
+    if found is None or (found[1][0] == "`" and "`" in found[2]):
+        return None
+    return found
+
+
+def _fence_end(raw: list[str], at: int, unclosed: dict[str, int]) -> int | None:
+    """Return the number of the line that closes the fence which opens in the line `at`, or None if
+    none opens there or it is not closed. The latter is noted in `unclosed`.
+    """
+    opener = _opener(raw[at])
+    if opener is None:
+        return None
+    mark, length = opener[1][0], len(opener[1])
+    if length >= unclosed.get(mark, length + 1):
         return None
     for number in range(at + 1, len(raw)):
         closer = _FENCE.match(raw[number])
         if closer and closer[1].startswith(opener[1]) and not closer[2].strip():
             return number
+    unclosed[mark] = length
     return None
 
 

@@ -182,6 +182,15 @@ def test_eta_and_cost(console: Console) -> None:
     assert [(m["step"], m["seconds"]) for m in told["milestones"]] == [(100, 3600.0)]
 
 
+@pytest.mark.parametrize("end", ["2026-01-04 09:30 UTC", "2026-01-04 11:30 IST"])
+def test_a_cost_up_to_an_end_that_is_not_understood_is_unknown(console: Console, end: str) -> None:
+    times = f"- **Start**: 2026-01-04 10:00 UTC\n- **End**: {end}\n"
+    (console.root / "runs.md").write_text(DOCUMENT.replace("\n#### ", f"{times}\n#### "))
+    console("runs", "import", str(console.root / "runs.md"))
+    assert "cost so far unknown" in console("runs", "eta", "parrot-v1", "--pace", "60")
+    assert f"its end ({end}) is no time" in console.err
+
+
 def test_what_cannot_be_done_is_said(console: Console) -> None:
     for words, said in (
         (["show", "nobody"], "runs list"),
@@ -195,6 +204,20 @@ def test_what_cannot_be_done_is_said(console: Console) -> None:
     console("runs", "import", str(console.root / "bytes.md"), code=2)
     console("--read-only", "runs", "import", str(console.root / "runs.md"), code=4)
     assert not (console.root / "data" / "runlog.json").exists()
+
+
+def test_numbers_and_texts_that_cannot_be_written_are_refused(console: Console) -> None:
+    console("runs", "import", str(console.root / "runs.md"))
+    console("runs", "note", "parrot-v1", "bad \udcff byte", code=2)
+    assert "no UTF-8" in console.err
+    for option, value in (("--pace", "inf"), ("--pace", "0"), ("--price", "nan")):
+        console("runs", "eta", "parrot-v1", "--pace", "60", option, value, code=2)
+        assert option in console.err
+    (console.root / "results_1.json").write_text(
+        '{"pass_rate": 0.5, "avg_reward": Infinity, "by_archetype": {"a": NaN}}'
+    )
+    told = console.json("runs", "evals", str(console.root / "results_1.json"))
+    assert (told["avg_reward"], told["archetypes"]) == (None, {"a": None})
 
 
 def test_judged(console: Console) -> None:

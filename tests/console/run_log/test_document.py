@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bs4_console.errors import UsageError
-from bs4_console.run_log import written_values
+from bs4_console.run_log import document_import, export, written_values
+from bs4_console.run_log import text as markdown
 from bs4_console.run_log.document import RunLog
-from bs4_console.run_log.record import Incident, Lesson, RunRecord
+from bs4_console.run_log.record import Attempt, Incident, Lesson, RunRecord
 from bs4_console.run_log.text import chunks, covers, fenced, lines
 
 #: The attribute of a run's record that has the value of each field that the seeds use.
@@ -213,6 +215,64 @@ def test_a_run_of_its_own_gets_a_section(log: RunLog, tmp_path: Path) -> None:
     )
 
 
+def test_what_changed_of_an_incident_or_attempt_stands_below_it(
+    log: RunLog, tmp_path: Path
+) -> None:
+    own = RunRecord(
+        name="owl-v1",
+        status="RUNNING",
+        incidents=[Incident("Engine died", "vllm: gone [open]"), Incident("Disk full", "97 %")],
+        attempts=[Attempt(title="Attempt 1: 10:00")],
+    )
+    log.import_text(log.export([own]))
+    own.incidents[0] = Incident("Engine died", "vllm: gone [resolved]", playbooks=["restart"])
+    own.attempts = [Attempt(title="Attempt 1: 10:00", text="ended 11:00, well")]
+    own.attempts.append(Attempt(title="Attempt 2: 12:00", text="on, and on"))
+    out = log.export([own])
+    assert "- vllm: gone [open]\n- vllm: gone [resolved]\n- Playbook: restart\n" in out
+    assert "1. Attempt 1: 10:00\n   ended 11:00, well\n" in out
+    read = RunLog(tmp_path / "read.json")
+    read.import_text(out)
+    run = read.records()["owl-v1"]
+    assert [incident.title for incident in run.incidents] == ["Engine died", "Disk full"]
+    assert [(a.title, a.text) for a in run.attempts] == [
+        ("Attempt 1: 10:00", "ended 11:00, well"),
+        ("Attempt 2: 12:00", "on, and on"),
+    ]
+    log.import_text(out)
+    assert log.export([own]) == out
+
+
+def test_what_is_the_same_in_another_place_is_not_left_out(log: RunLog) -> None:
+    """Two incidents of one title and text, and a line of a person that is as one of ours."""
+    twice = [Incident("Engine died", "it hung"), Incident("Engine died", "it hung")]
+    own = RunRecord(name="owl-v1", incidents=twice)
+    log.import_text("### Run: owl-v1 (2026-01-05) - RUNNING\n\n- it hung\n")
+    out = log.export([own])
+    assert "**1. Engine died**\n- it hung\n**2. Engine died**\n- it hung\n" in out
+    log.import_text(out)
+    assert log.export([own]) == out
+
+
+def test_attempts_as_older_exports_wrote_them_are_not_written_again(log: RunLog) -> None:
+    text = "### Run: owl-v1 - FAILED\n\n#### Attempts\n\n1. Attempt 1: 10:00 ended 11:00, well\n"
+    log.import_text(text)
+    attempt = Attempt(title="Attempt 1: 10:00", text="ended 11:00, well")
+    assert log.export([RunRecord(name="owl-v1", attempts=[attempt])]) == text
+
+
+@given(
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.floats(min_value=1e-9, max_value=1e5),
+    st.floats(min_value=0, max_value=1e4),
+)
+def test_numbers_of_an_export_read_back_equal(reward: float, pace_s: float, price: float) -> None:
+    own = RunRecord(name="owl-v1", reward=reward, pace_s=pace_s, price=price)
+    (chunk,) = [chunk for chunk in chunks(export.document([], {}, [own])) if chunk.run]
+    read = document_import.record(chunk)
+    assert (read.reward, read.pace_s, read.price) == (reward, pace_s, price)
+
+
 VALUES = """# Training Runs Log
 
 ### Run: parrot-v3 (2026-01-05) - RUNNING ✅
@@ -351,6 +411,100 @@ def test_a_status_by_command_and_the_table_of_completed_runs(log: RunLog, tmp_pa
     assert row not in log.export()
 
 
+TABLES = """# Training Runs Log
+
+## Failed Runs
+
+| Run ID | Why |
+|---|---|
+| owl-v1 | out of memory |
+
+## Not completed
+
+| **Run** | Why |
+|---|---|
+| owl-v2 | no time |
+
+## Template
+
+```
+| Run ID | Model |
+|---|---|
+| owl-v3 | example/owl |
+```
+
+## Completed Runs
+
+### January
+
+| Run ID | Model |
+|---|---|
+| owl-v4 | example/owl |
+
+### February
+
+| Run ID | Model |
+|---|---|
+| owl-v5 | example/owl |
+
+### Run: owl-v6 (2026-01-05) - COMPLETED
+
+- **Model**: example/owl
+"""
+
+
+def test_the_heading_above_a_table_says_what_became_of_its_runs(log: RunLog) -> None:
+    log.import_text(TABLES)
+    assert {name: run.status for name, run in log.records().items()} == {
+        "owl-v6": "COMPLETED",
+        "owl-v1": "FAILED",
+        "owl-v2": "",
+        "owl-v4": "COMPLETED",
+        "owl-v5": "COMPLETED",
+    }
+    assert log.export() == TABLES, "a run of the document is listed where its writer listed it"
+
+
+@pytest.mark.parametrize(
+    ("cell", "reward"),
+    [
+        ("0.51", 0.51),
+        ("\u22120.5", -0.5),
+        (".75", 0.75),
+        ("-1e-3", -0.001),
+        ("**0.5**", 0.5),
+        ("~0.5 (at step 90)", 0.5),
+        ("1", 1.0),
+        ("3 of 4", None),
+        ("51%", None),
+        ("51.5%", None),
+        ("nan", None),
+        ("1e999", None),
+    ],
+)
+def test_the_reward_of_a_row(log: RunLog, cell: str, reward: float | None) -> None:
+    log.import_text(
+        "## Completed Runs\n\n| Run ID | Model | Final Reward | Notes |\n|---|---|---|---|\n"
+        f"| **owl\\|v1** | a\\|b | {cell} | `c \\| d` |\n"
+    )
+    (run,) = log.records().values()
+    assert (run.name, run.model, run.reward) == ("owl|v1", "a|b", reward)
+    log.note(run.name, "", "somebody@desk", status="COMPLETED")
+    assert log.export().count("| **owl") == 1, "its row is found again"
+
+
+def test_a_completed_run_is_listed_once_below_a_heading_about_completed_runs(log: RunLog) -> None:
+    log.import_text(TABLES)
+    for name in ("owl-v5", "owl-v6"):
+        log.note(name, "", "somebody@desk", status="COMPLETED")
+    row = "| owl-v4 | example/owl |\n"
+    out = log.export()
+    assert row + "| owl-v6 | example/owl |\n" in out
+    assert [out.count(f"| {name} |") for name in ("owl-v5", "owl-v6")] == [1, 1]
+    log.import_text(out)
+    assert log.export() == out
+
+
 @pytest.mark.parametrize(
     ("text", "seconds"),
     [
@@ -365,6 +519,52 @@ def test_a_status_by_command_and_the_table_of_completed_runs(log: RunLog, tmp_pa
 )
 def test_durations_as_people_write_them(text: str, seconds: float | None) -> None:
     assert written_values.seconds(text) == seconds
+
+
+TEN = 1767520800.0  # 2026-01-04 10:00 UTC
+
+
+@pytest.mark.parametrize(
+    ("zone", "hours_ahead"),
+    [
+        *(
+            ("", 0),
+            (" UTC", 0),
+            ("Z", 0),
+            (" utc (approx)", 0),
+            (", crashed", 0),
+            (" - crashed", 0),
+        ),
+        *((" EST", -5), (" (PST)", -8), (" CEST", 2), ("+02:00", 2), (" UTC-5", -5)),
+        *((" +0530", 5.5), (":00.5Z", 0), ("-11:00 UTC", None), ("+20:00", None)),
+        *((" PM", None), (" local", None), (" Europe/Berlin", None), (" (AEST)", None)),
+    ],
+)
+def test_the_zone_of_a_moment_counts(zone: str, hours_ahead: float | None) -> None:
+    at = written_values.moment(f"2026-01-04 10:00{zone}")
+    assert at == (None if hours_ahead is None else TEN - hours_ahead * 3600)
+
+
+def test_an_end_before_its_start_is_unknown(log: RunLog) -> None:
+    start = "### Run: owl-v1 - FAILED\n\n- **Start**: 2026-01-04 10:00 UTC\n- **End**: "
+    for end, lasted_s in (("05:30 EST", 1800.0), ("09:30 UTC", None), ("11:30 XST", None)):
+        (chunk,) = chunks(f"{start}2026-01-04 {end}\n")
+        assert document_import.record(chunk).lasted_s == lasted_s
+
+
+def test_commas_between_thousands(log: RunLog) -> None:
+    log.import_text(
+        "### Run: owl-v1 - RUNNING\n\n- **Pod**: 512x ($1,024.50/hr)\n"
+        "- **Current Step**: 1,200/2,000 (reward 0.25, 1,287s, 12,345 tokens/s)\n"
+    )
+    (run,) = log.records().values()
+    assert (run.step, run.max_steps, run.price) == (1200, 2000, 1024.5)
+    assert (run.reward, run.pace_s, run.tokens_s) == (0.25, 1287.0, 12345.0)
+    assert [written_values.steps(text) for text in ("1.2k", "50%", "80, then")] == [
+        (None, None),
+        (None, None),
+        (80, None),
+    ]
 
 
 def test_notes_are_kept_and_the_file_is_private(log: RunLog, tmp_path: Path) -> None:
@@ -437,6 +637,66 @@ def test_any_documents_keep_every_line(tmp_path: Path, texts: list[str]) -> None
             assert log.export() == text
     out = log.export()
     assert all(covers(out, text) for text in texts)
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(_TEXTS, min_size=1, max_size=3))
+def test_an_export_of_any_documents_is_read_as_it_was_written(
+    tmp_path_factory: pytest.TempPathFactory, texts: list[str]
+) -> None:
+    log = RunLog(tmp_path_factory.mktemp("any") / "any.json")
+    for text in texts:
+        log.import_text(text)
+    out = log.export()
+    for _ in range(2):
+        log.import_text(out)
+        assert log.export() == out
+
+
+def test_a_fence_that_a_document_leaves_open_hides_nothing_of_another(
+    log: RunLog, tmp_path: Path
+) -> None:
+    log.import_text("# Notes\n```\nopen\n")
+    log.import_text("# Notes\n### Run: owl-v1 - FAILED\n- **Model**: example/owl\n```\ncode\n```\n")
+    out = log.export()
+    again = RunLog(tmp_path / "again.json")
+    again.import_text(out)
+    assert again.records()["owl-v1"].model == "example/owl"
+    assert again.export() == out
+
+
+def test_what_stands_before_all_headings_stays_there(log: RunLog) -> None:
+    for text in ("#### Remarks\none", "# Notes\n", "two\n", "one\n"):
+        log.import_text(text)
+    assert log.export() == "#### Remarks\none\ntwo\n# Notes\n"
+    log.import_text(log.export())
+    assert log.export() == "#### Remarks\none\ntwo\n# Notes\n"
+
+
+def test_the_work_of_an_import_grows_with_the_document_alone(
+    log: RunLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted = 0
+    heading, fence = markdown.run_heading, markdown._FENCE.match
+
+    def run_heading(title: str) -> re.Match[str] | None:
+        nonlocal counted
+        counted += 1
+        return heading(title)
+
+    def match(line: str) -> re.Match[str] | None:
+        nonlocal counted
+        counted += 1
+        return fence(line)
+
+    monkeypatch.setattr(markdown, "run_heading", run_heading)
+    monkeypatch.setattr(markdown, "_FENCE", SimpleNamespace(match=match))
+    section = "### Run: owl-{} (2026-01-01) - FINISHED\n- **Reward**: 0.5\n```open{}\n---\n"
+    document = "".join(section.format(number, number) for number in range(300))
+    for _ in range(2):
+        log.import_text(document)
+    assert len(log.chunks) == 300
+    assert counted < 300 * 100
 
 
 @pytest.mark.skipif(not SEEDS.is_dir(), reason="the shared seeds are not on this machine")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from bs4_console.errors import UsageError
@@ -26,7 +28,17 @@ def test_what_is_reached_and_what_is_unknown() -> None:
 
 
 @pytest.mark.parametrize(
-    ("pace", "price"), [(0.0, 1.0), (-1.0, 1.0), (float("nan"), 1.0), (1.0, -2.0)]
+    ("pace", "price"),
+    [
+        (0.0, 1.0),
+        (-1.0, 1.0),
+        (math.nan, 1.0),
+        (math.inf, 1.0),
+        (1e308, 1.0),
+        (1.0, -2.0),
+        (1.0, math.nan),
+        (1.0, math.inf),
+    ],
 )
 def test_nonsense_is_refused(pace: float, price: float) -> None:
     with pytest.raises(UsageError):

@@ -48,6 +48,7 @@ def test_the_time_left_counts_steps_as_the_trainer_does() -> None:
     [
         ("RUNNING", "Healthy"),
         ("FINISHED", "Healthy"),
+        ("COMPLETED", "Healthy"),
         ("STARTING", "Degraded"),
         ("FAILED", "Down"),
         ("STOPPED", "Down"),
