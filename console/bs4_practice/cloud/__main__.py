@@ -34,9 +34,16 @@ def main() -> None:
     parser.add_argument("--bare", action="store_true", help="machines without uv and prime-rl")
     parser.add_argument("--step-seconds", type=float, default=1.0)
     parser.add_argument("--boot-seconds", type=float, default=1.0)
+    parser.add_argument(
+        "--env", type=json.loads, default={}, help="more environment for every process, as JSON"
+    )
     options = parser.parse_args()
     pods = PracticePods(
-        options.root, options.generation, bare=options.bare, step_seconds=options.step_seconds
+        options.root,
+        options.generation,
+        bare=options.bare,
+        step_seconds=options.step_seconds,
+        env=options.env,
     )
     signal.signal(signal.SIGTERM, _end)
     with running(
