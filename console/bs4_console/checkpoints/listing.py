@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -255,12 +256,28 @@ def protects(state: PodState, run: str, metric: str) -> bool:
     return order is not None and order.best == metric
 
 
+def freed_now(
+    found: CheckpointReport, last: int, milestones: int, best: int | None = None
+) -> list[CheckpointRow]:
+    """Return the checkpoints that a new order would delete at once, oldest first. `found` is the
+    run's checkpoint report, the result of `of_pod`. The `last` newest complete checkpoints stay,
+    steps that are multiples of `milestones` (0: none), and the step `best`, if it is not None. The
+    pod itself decides, and also keeps checkpoints that are in use or in doubt.
+    """
+    whole = [one["step"] for one in found["checkpoints"] if one["complete"]]
+    old: list[CheckpointRow] = []
+    if not 2 <= last <= len(whole):
+        return old
+    for one in found["checkpoints"]:
+        milestone = milestones and one["complete"] and one["step"] % milestones == 0
+        if one["step"] < whole[-last] and not milestone and one["step"] != best:
+            old.append(one)
+    return old
+
+
 def foresight(found: CheckpointReport, last: int, milestones: int, best: int | None = None) -> str:
     """Return a sentence that says which of the run's checkpoints would be deleted at once by a new
-    order that keeps only some of them. `found` is the run's checkpoint report, the result of
-    `of_pod`. `last` is how many of the newest complete checkpoints stay. Steps that are multiples
-    of `milestones` stay too (0: none), and so does the step `best`, if it is not None. This is a
-    forecast: the pod itself decides, and also keeps checkpoints that are in use or in doubt.
+    order that keeps only some of them. The arguments are those of `freed_now`.
     """
     own = ""
     if milestones and found["trainer_keeps"]:
@@ -275,22 +292,21 @@ def foresight(found: CheckpointReport, last: int, milestones: int, best: int | N
                 f" The trainer's own keep_last ({found['trainer_keeps']}) deletes its part of it "
                 "all the same; start without it next time."
             )
-    whole = [one["step"] for one in found["checkpoints"] if one["complete"]]
-    old = []
-    if 2 <= last <= len(whole):
-        for one in found["checkpoints"]:
-            milestone = milestones and one["complete"] and one["step"] % milestones == 0
-            if one["step"] < whole[-last] and not milestone and one["step"] != best:
-                old.append(one)
+    old = freed_now(found, last, milestones, best)
     if not old:
         return "Nothing is older than these now; from now on older ones are freed for good." + own
-    shown = ", ".join(str(one["step"]) for one in old[:8])
-    if len(old) > 8:
-        shown += f" and {len(old) - 8} more"
     return (
-        f"Freed for good now, and older ones from now on: step{_s(old)} {shown}, "
+        f"Freed for good now, and older ones from now on: {steps_text(old)}, "
         f"{size(sum(one['bytes'] for one in old))}.{own}"
     )
+
+
+def steps_text(rows: Sequence[CheckpointRow]) -> str:
+    """Return the steps of these checkpoints in words, such as "steps 10, 15 and 3 more"."""
+    shown = ", ".join(str(one["step"]) for one in rows[:8])
+    if len(rows) > 8:
+        shown += f" and {len(rows) - 8} more"
+    return f"step{_s(rows)} {shown}"
 
 
 def remarks(found: CheckpointReport) -> list[str]:
@@ -353,7 +369,7 @@ def _old(one: CheckpointRow) -> str:
     return f", {age(one['age_s'])} old"
 
 
-def _s(many: list[Any]) -> str:
+def _s(many: Sequence[Any]) -> str:
     """Return the plural "s", or "" if there is exactly one item."""
     if len(many) == 1:
         return ""

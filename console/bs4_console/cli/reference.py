@@ -114,6 +114,11 @@ SHAPES = {
         "`action` (the key of the one that is watched; empty in `recover`). One object for each "
         "incident that opens on the run while an action on it is watched."
     ),
+    "keep-plan": (
+        "`pod`, `run`, `plan_hash`, `order` {`last`, `at_least`, `milestones`, `synced`, `best`}, "
+        "`best_step` (that stays as the best, or null), `free` [{`step`, `bytes`, `complete`, "
+        "`if_full` (only while the disk cannot take the next checkpoint)}]"
+    ),
     "log": (
         "`stream`, `cursor` (where the line begins), `text`, `whole` (false: its file ended "
         "without LF). One object a line."
