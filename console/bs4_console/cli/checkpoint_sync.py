@@ -118,9 +118,9 @@ def run(options: argparse.Namespace) -> int:
     lists what the store has of a run. `prune` removes old checkpoints from the store.
 
     Return the exit code: 0 if the subcommand did its work or only showed something, 1 if an upload
-    failed or was held up, 4 if the pod refused the order. Raises RefusedError if a pruning was not
-    confirmed, and StoreFailed if the object store fails. Raises UsageError if the address of the
-    store, or the credentials on standard input, cannot be read.
+    failed or was held up or a milestone was missed, 4 if the pod refused the order. Raises
+    RefusedError if a pruning was not confirmed, and StoreFailed if the object store fails. Raises
+    UsageError if the address of the store, or the credentials on standard input, cannot be read.
     """
     if options.verb == "sync":
         return asyncio.run(_sync(options))
@@ -160,7 +160,9 @@ async def _sync(options: argparse.Namespace) -> int:
 
 
 def _show_status(live: PodSession, options: argparse.Namespace) -> int:
-    """Print the state of a run's sync. Return 1 if uploads are failing, else 0."""
+    """Print the state of a run's sync. Return 1 if uploads are failing or a milestone was missed,
+    else 0.
+    """
     run_of(live, options.name)
     found = sync.status(live.state, options.name)
     if options.json:
@@ -175,7 +177,7 @@ def _show_status(live: PodSession, options: argparse.Namespace) -> int:
             f"{options.name} to {found['to'] or '(off)'}: "
             f"{sync.line(live.state.ledger.syncs[options.name])}"
         )
-    return finding_code(found is not None and found["failures"])
+    return finding_code(found is not None and (found["failures"] or found["missed"]))
 
 
 async def _until_done(live: PodSession, options: argparse.Namespace) -> int:

@@ -314,10 +314,11 @@ SHAPES = {
         "`malformed`, `unrepaired`, `causes` {truncated, escape, not-json: lines}, `word`, `advice`"
     ),
     "sync": (
-        "`pod`, `run`, `to` (null: off), `pointer` (step), `pointed_t`, `uploaded` [step], `step` "
-        "(being uploaded, or null), `sent`, `total`, `rate` (bytes a second), `failures` (in a "
-        "row), `error`, `detail`, `order` {`every`, `milestones`, `keep_remote`, `limit_mib`, "
-        "`weights`, `once`, `who`}"
+        "`pod`, `run`, `to` (null: off), `pointer` (step), `pointed_t`, `uploaded` [step], "
+        "`missed` [milestone that was gone before it was uploaded], `step` (being uploaded, or "
+        "null), `sent`, `total`, `rate` (bytes a second), `failures` (in a row), `error`, "
+        "`detail`, `order` {`every`, `milestones`, `keep_remote`, `limit_mib`, `weights`, `once`, "
+        "`who`}"
     ),
     "setup-plan": (
         "`pod`, `plan_hash`, `expires` (wall seconds), `todo` (steps that would do something), "

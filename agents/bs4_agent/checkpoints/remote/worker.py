@@ -154,7 +154,7 @@ class UploadJob(TypedDict, total=False):
 
 
 def work(home: Home, job: UploadJob, opening: Future[Store], tell: WorkerOutput) -> None:
-    """Carry out one upload job in the order: upload its steps, newest first; upload logs and crash
+    """Carry out one upload job in the order: upload its steps; upload logs and crash
     reports; then, if the job orders it, remove old steps from the object store and list what is
     there. `job` is the dictionary that the agent sent, and `tell` writes the events.
 
@@ -181,9 +181,9 @@ def work(home: Home, job: UploadJob, opening: Future[Store], tell: WorkerOutput)
     source = _Source(home, job, trainer, spec, tell)
     for number, step in enumerate(job["steps"]):
         with ExitStack() as held:
-            one, local = source.take(held, step, newer=number == 0)
-            began = time.monotonic()
             point = number == 0 and bool(job["point"])
+            one, local = source.take(held, step, newer=point)
+            began = time.monotonic()
             try:
                 # The push does not read the files again.
                 hashes.of(local.paths.values(), still_wanted)

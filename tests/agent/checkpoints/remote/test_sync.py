@@ -7,6 +7,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import shutil
 import signal
 import threading
 from collections import Counter
@@ -22,6 +23,7 @@ from bs4_agent.checkpoints.sync import present, wanted
 from bs4_agent.checkpoints.sync_order import SyncOrder
 from bs4_common.checkpoints.remote.launched import Launched
 from bs4_common.checkpoints.remote.manifest import Manifest
+from bs4_common.checkpoints.sets import step_sets
 from bs4_common.checkpoints.sync_view import SyncView
 from bs4_common.errors import BadRequest, SpoolFull
 from bs4_common.failures.detectors.stores import sync_daemon_dead
@@ -310,7 +312,14 @@ def _set(step: int, t: float = 1.0) -> Any:
         ([10, 5], {5: 1.0}, {"every": 10}, True, []),
         ([15, 10, 5], {5: 1.0}, {"every": 10}, True, [15]),
         ([10, 5], {5: 1.0}, {"every": 10}, False, [10]),
-        ([60, 55, 50], {}, {"milestones": 50}, True, [60]),
+        ([60, 55, 50, 45], {}, {"milestones": 50}, True, [60]),
+        # It is the next one that is deleted.
+        ([60, 55, 50], {}, {"milestones": 50}, True, [50]),
+        # It was overtaken while an earlier one was uploaded, or was gone.
+        ([60, 55, 50, 45], {45: 1.0}, {"milestones": 50}, True, [50]),
+        ([60, 55, 50], {40: 1.0}, {"milestones": 50}, True, [50]),
+        ([110, 105, 100, 55, 50, 45], {45: 1.0}, {"milestones": 50}, True, [50]),
+        ([60, 55, 50], {40: 1.0}, {"milestones": 50}, False, [60, 50]),
         ([60, 55, 50], {60: 1.0}, {"milestones": 50}, True, [50]),
         ([60, 55, 50], {60: 1.0, 50: 1.0}, {"milestones": 50}, True, []),
         ([50, 45], {45: 1.0}, {"milestones": 50, "every": 20}, True, [50]),
@@ -329,6 +338,90 @@ def test_what_is_uploaded_next(
         live=live,
     )
     assert [one.step for one in chosen] == steps
+
+
+def _delete(agent: Agent, step: int) -> None:
+    """As a trainer's own rotation does."""
+    [one] = [one for one in step_sets(agent.bench.trainer, agent.bench.spec) if one.step == step]
+    for path in one.directories:
+        shutil.rmtree(path)
+
+
+def test_a_milestone_goes_before_the_newer_steps_that_would_rotate_it_away(agent: Agent) -> None:
+    agent.bench.save(45)
+    agent.train()
+    agent.order(milestones=50)
+    agent.until(lambda: 45 in agent.view.done)
+    agent.end()
+    for step in (50, 55, 60):
+        agent.bench.save(step)
+    agent.stream.close()
+    agent.load()
+    agent.train()
+    agent.start()
+    agent.until(lambda: agent.view.pointer == 60 and 60 in agent.view.done)
+    done = []
+    for record in agent.book.records():
+        if record["type"] == "sync" and record["event"] == "step-done":
+            done.append(record["step"])
+    assert done == [45, 50, 60]
+    assert agent.view.missed == []
+
+
+def test_a_milestone_that_is_gone_before_its_upload_is_told(agent: Agent) -> None:
+    agent.bench.server.faults.add(Fault("full", call="b2_upload_file", times=None))
+    agent.train()
+    agent.order(milestones=50)
+    for step in (50, 55):
+        agent.bench.save(step)
+    agent.until(lambda: agent.view.due == {50})
+    _delete(agent, 50)
+    agent.until(lambda: agent.view.missed == [50])
+    [told] = [record for record in agent.book.records() if record.get("event") == "missed"]
+    assert told["detail"] == "milestone 50 was not uploaded and is gone from the pod"
+    agent.restart()
+    agent.train()
+    assert agent.view.missed == [50]
+    # Trained anew, it is a milestone again, and it is no longer missed when it is in the store.
+    agent.bench.server.faults.clear()
+    agent.bench.save(50, seed="again")
+    agent.until(lambda: 50 in agent.view.done)
+    assert (agent.view.missed, agent.view.due) == ([], set())
+    # What is in the store may go.
+    agent.bench.save(60)
+    _delete(agent, 50)
+    agent.until(lambda: 60 in agent.view.done)
+    agent.looks_around()
+    assert agent.view.missed == []
+
+
+def test_a_step_that_cannot_be_uploaded_keeps_no_other_waiting(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "BACK_OFF_S", (600.0,))
+    agent.bench.save(50)
+    agent.train()
+    link = agent.bench.trainer.layout(agent.bench.spec).trainer_checkpoints / "step_50/trainer/x"
+    link.symlink_to("/etc/hostname")
+    agent.order(milestones=50)
+    agent.until(lambda: agent.view.failures == 1)
+    agent.bench.save(55)
+    agent.until(lambda: agent.view.pointer == 55)
+    agent.bench.save(60)
+    agent.until(lambda: agent.view.pointer == 60)
+    assert 50 not in agent.view.done
+
+
+def test_a_disk_that_is_away_has_missed_nothing(agent: Agent) -> None:
+    agent.end()
+    agent.order(milestones=50)
+    agent.book("sync", run="demo", event="due", step=50, steps=[50])
+    agent.syncs.round()
+    assert agent.view.missed == []
+    agent.bench.save(55)
+    agent.bench.server.faults.add(Fault("full", call="b2_upload_file", times=None))
+    agent.syncs.round()
+    assert agent.view.missed == [50]
 
 
 def test_a_step_that_was_written_anew_is_uploaded_anew() -> None:
