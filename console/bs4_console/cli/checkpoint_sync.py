@@ -118,9 +118,10 @@ def run(options: argparse.Namespace) -> int:
     lists what the store has of a run. `prune` removes old checkpoints from the store.
 
     Return the exit code: 0 if the subcommand did its work or only showed something, 1 if an upload
-    failed or was held up or a milestone was missed, 4 if the pod refused the order. Raises
-    RefusedError if a pruning was not confirmed, and StoreFailed if the object store fails. Raises
-    UsageError if the address of the store, or the credentials on standard input, cannot be read.
+    failed, was held up or waits for a key, or a milestone was missed, 4 if the pod refused the
+    order. Raises RefusedError if a pruning was not confirmed, and StoreFailed if the object store
+    fails. Raises UsageError if the address of the store, or the credentials on standard input,
+    cannot be read.
     """
     if options.verb == "sync":
         return asyncio.run(_sync(options))
@@ -153,9 +154,10 @@ async def _sync(options: argparse.Namespace) -> int:
         run_of(live, options.name)
         if not options.off:
             await live.bring_store_library(complain)
-        code = exit_code(await act(live, "sync", as_json=options.json, **body))
+        action = await act(live, "sync", as_json=options.json, **body)
+        code = exit_code(action)
         if code or not options.once or options.off:
-            return code
+            return code or finding_code(action.result.get("waits"))
         return await _until_done(live, options)
 
 

@@ -309,6 +309,9 @@ def test_a_pod_is_told_by_the_command_line(tmp_path: Path) -> None:
             refused = pod(*words, "--to", PLACE, "--once")
             assert (refused.code, "bs4-console pods setup" in refused.out) == (1, True), refused
             assert "uploading b2sdk" in refused.err
+            waiting = pod(*words, "--to", PLACE)
+            assert waiting.code == 1, waiting
+            assert "waits. There is no key for the store on this pod" in waiting.out
             store_credential(
                 "b2", {"key_id": key.id, "key": key.secret}, Home(pod.pod.home / ".bs4")
             )

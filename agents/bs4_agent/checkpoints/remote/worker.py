@@ -33,7 +33,7 @@ from bs4_agent.checkpoints.remote.push import Origin, Push, upload_others
 from bs4_agent.checkpoints.sync_set import LocalSet, local_set, wandb_ids
 from bs4_agent.paths import Home
 from bs4_agent.runs.records import spec_from_dict
-from bs4_agent.setup.credentials import stored
+from bs4_agent.setup.credentials import store_key
 from bs4_common.checkpoints.remote import prune, steps
 from bs4_common.checkpoints.remote.errors import StoreAuth, StoreDamaged, StoreError
 from bs4_common.checkpoints.remote.launched import Launched, LaunchedFields
@@ -41,8 +41,7 @@ from bs4_common.checkpoints.remote.layout import Layout, Place
 from bs4_common.checkpoints.remote.store import Store
 from bs4_common.checkpoints.sets import StepSet, complete_sets, set_of, step_sets, verify
 from bs4_common.checkpoints.sync_view import SyncRecord
-from bs4_common.errors import AgentError, Busy, NotApplicable, Refused, StepFailed
-from bs4_common.files import private
+from bs4_common.errors import AgentError, Busy, Refused, StepFailed
 from bs4_common.trainers import registry
 from bs4_common.trainers.base import LaunchSpec, Trainer
 
@@ -330,18 +329,7 @@ def open_store(home: Home, job: UploadJob) -> Store:
     """
     from bs4_common.checkpoints.remote import b2
 
-    path = home.credentials / "b2.json"
-    if not private(path):
-        raise StoreAuth(
-            f"{path} can be read by others, so its key is not used; make it 0600 (`chmod "
-            "600`) and give it a new key."
-        )
-    key = stored("b2", home)
-    if key is None:
-        raise NotApplicable(
-            f"There is no key for the store ({path}); put it there with `bs4-console pods "
-            "setup --credentials`."
-        )
+    key = store_key(home)
     return b2.B2Store.open(
         Place.parse(job["to"]).bucket,
         key["key_id"],

@@ -224,6 +224,27 @@ def test_a_pointer_that_is_behind_on_purpose_is_no_dead_sync(
     assert bool(sync_daemon_dead(facts, run, {})) is dead
 
 
+def test_an_order_without_a_key_on_the_pod_says_that_it_waits(agent: Agent) -> None:
+    path = agent.bench.home.credentials / "b2.json"
+    key = path.read_text()
+    path.unlink()
+    agent.order()
+    told = [one for one in agent.book.ledger.actions.values() if one.kind == "sync"][-1]
+    assert told.state == "done"
+    assert "waits. There is no key for the store on this pod" in told.detail
+    assert "pods setup POD --credentials -" in told.result["waits"]
+    assert agent.view.order["to"] == agent.bench.place
+    path.write_text(key)
+    path.chmod(0o644)
+    agent.order()
+    told = [one for one in agent.book.ledger.actions.values() if one.kind == "sync"][-1]
+    assert "can be read by others" in told.result["waits"]
+    path.chmod(0o600)
+    agent.order()
+    told = [one for one in agent.book.ledger.actions.values() if one.kind == "sync"][-1]
+    assert (told.result, "are copied to" in told.detail) == ({}, True)
+
+
 def test_an_order_that_is_taken_back_ends_its_worker(agent: Agent) -> None:
     agent.bench.save(5, large=LARGE)
     reached = threading.Event()
