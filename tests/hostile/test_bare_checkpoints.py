@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from bs4_common.checkpoints.best import Quality
 from bs4_common.wire import Frame
 from bs4_console.checkpoints import listing
 from bs4_console.pods.gate import replies
@@ -52,7 +53,7 @@ async def test_what_is_missing_is_not_known(fields: dict[str, Any]) -> None:
     found = await listing.of_pod(Bare(**fields), "r")  # type: ignore[arg-type]
     assert "can be resumed" in listing.line(found)
     listing.remarks(found)
-    listing.foresight(found, 2, 10, best=20)
+    listing.foresight(found, 2, 10, Quality({20: 1.0}))
     assert listing.aged(found, 5.0)["checkpoints"][0]["age_s"] is None
 
 

@@ -25,6 +25,7 @@ from bs4_agent.checkpoints.retention_policy import Decision, OwnCleaning, decide
 from bs4_agent.checkpoints.rotation import in_words, plan_of
 from bs4_agent.pod import Pod
 from bs4_agent.runs.places import refuse_beside
+from bs4_agent.runs.records import starts_of
 from bs4_common.checkpoints import best
 from bs4_common.checkpoints.forecast import Forecast, forecast
 from bs4_common.checkpoints.inventory import texts
@@ -150,7 +151,7 @@ class Retention:
                 verify,
                 lambda one: self._busy(name, order, one, pause),
                 emergency=look.emergency,
-                worth=self._worth(look),
+                quality=self._quality(look),
             )
         if decision.refused:
             self._say(
@@ -213,16 +214,17 @@ class Retention:
             need = max(0, int(MARGIN * (seen.set_bytes or 0)) - _begun(sets))
         return _Look(run, order, sets, usage["free"], need, seen)
 
-    def _worth(self, look: _Look) -> dict[int, float]:
-        """Return how good each complete checkpoint is by the metric of the order, {} if the order
-        names none or nothing is old enough to go.
+    def _quality(self, look: _Look) -> best.Quality:
+        """Return how good the complete checkpoints are by the metric of the order. Nothing of it is
+        known if the order names none or nothing is old enough to go.
         """
-        whole = numbers(complete_sets(look.sets))
+        whole = complete_sets(look.sets)
         if not look.order.best or len(whole) <= look.order.at_least:
-            return {}
-        directory = self._pod.runs.home.state / "steps" / look.run.name
-        values = best.values_of(directory, look.order.best)
-        return best.worth(look.order.best, values, whole)
+            return best.Quality()
+        records = best.records_of(self._pod.runs.home.state / "steps" / look.run.name)
+        written = {one.step: one.saved_t for one in whole}
+        way = best.lineage(look.order.best, records, starts_of(look.run), written)
+        return best.quality(look.order.best, way, written)
 
     def _pause(self, look: _Look) -> float:
         """Return the seconds until the next scan of the run: a quarter of the time between two
@@ -373,7 +375,7 @@ class Retention:
                 verify,
                 lambda one: self._unsaved(name, order, one),
                 emergency=now.emergency,
-                worth=self._worth(now),
+                quality=self._quality(now),
             )
         changed = {one.step: one for one in chosen}
         for one in decision.free:

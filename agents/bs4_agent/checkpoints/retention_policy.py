@@ -7,9 +7,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from bs4_common.checkpoints.best import best_first
+from bs4_common.checkpoints.best import Quality
 from bs4_common.checkpoints.orders import LEAST, Order
 from bs4_common.checkpoints.sets import StepSet, complete_sets, numbers
+
+_NOTHING_KNOWN = Quality()
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,7 @@ def decide(
     busy: Callable[[StepSet], str],
     *,
     emergency: bool = False,
-    worth: Mapping[int, float] | None = None,
+    quality: Quality = _NOTHING_KNOWN,
 ) -> Decision:
     """Decide which checkpoints the retention `order` (a user's rule about which checkpoints stay)
     allows to remove now, and return the decision; nothing is removed. Only checkpoints that are
@@ -70,9 +72,9 @@ def decide(
 
     `verified(set)` returns why a complete checkpoint cannot be relied on, and `busy(set)` why a
     checkpoint is in use; both return "" if nothing is wrong. `emergency` is True if the next
-    checkpoint does not fit on the disk; then only `order.at_least` checkpoints stay. `worth` says
-    how good each complete checkpoint is by the metric that the order names, a higher number for a
-    better one; the best stays.
+    checkpoint does not fit on the disk; then only `order.at_least` checkpoints stay. `quality`
+    says how good the complete checkpoints are by the metric that the order names, if it names one;
+    the best stays, and each that may be the best.
     """
     wanted = max(LEAST, order.at_least if emergency else order.last)
     whole = complete_sets(sets)
@@ -99,7 +101,7 @@ def decide(
             f"doubt: {', '.join(doubts[:5])}",
         )
     old, spared = _old(sets, kept, order, own)
-    best = _Best(order, worth or {}, whole, verified)
+    best = _Best(order, quality, whole, verified)
     free = []
     for one in old:
         if why := best.spares(one) or busy(one):
@@ -117,16 +119,16 @@ class _Best:
     def __init__(
         self,
         order: Order,
-        worth: Mapping[int, float],
+        quality: Quality,
         whole: Sequence[StepSet],
         verified: Callable[[StepSet], str],
     ) -> None:
-        self._metric, self._worth = order.best, worth
+        self._metric, self._quality = order.best, quality
         self._stay: set[int] = set()
         there = {one.step: one for one in whole}
         if not self._metric:
             return
-        for step in best_first(worth):
+        for step in quality.best_first():
             if step in there:
                 self._stay.add(step)
                 if not verified(there[step]):
@@ -138,7 +140,7 @@ class _Best:
             return ""
         if one.step in self._stay:
             return f"the best by {self._metric}"
-        if not self._worth or one.step < min(self._worth):
+        if self._quality.in_doubt(one.step):
             # It may be the best: what was recorded of it is gone, or has not come yet.
             return f"its {self._metric} is not known"
         return ""

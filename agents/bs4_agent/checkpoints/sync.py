@@ -9,6 +9,7 @@ and turns its NDJSON output into the journal's `sync` records.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import subprocess
 import threading
@@ -23,9 +24,10 @@ from bs4_agent.book import Book
 from bs4_agent.checkpoints.remote.process import command
 from bs4_agent.checkpoints.sync_order import SyncOrder
 from bs4_agent.pod import Pod
-from bs4_agent.runs.records import attempt_numbers, spec_as_dict, start_by_clock
+from bs4_agent.runs.records import attempt_numbers, spec_as_dict, start_by_clock, starts_of
 from bs4_agent.workers import spawn
 from bs4_common.checkpoints import launch_record
+from bs4_common.checkpoints.orders import Order
 from bs4_common.checkpoints.remote.layout import Layout
 from bs4_common.checkpoints.sets import StepSet, complete_sets, numbers, set_of, step_sets
 from bs4_common.checkpoints.sync_view import SyncRecord, SyncView, missed_text
@@ -131,8 +133,8 @@ class Syncs:
                 self._refused(run, error)
                 continue
             if job is not None:
-                if order is None or order != job.order:
-                    job.end()  # the order was changed; unfinished uploads are resumed
+                if order is None or order != job.order or self._best(run) != job.best:
+                    job.end()  # an order was changed; unfinished uploads are resumed
                 elif job.silent_s > SILENT_S:
                     job.end(kill=True)
             if order is None:
@@ -237,6 +239,8 @@ class Syncs:
             "point": ahead or (bool(steps) and steps[0] is newest),
             "keep_remote": order.keep_remote,
             "milestones": order.milestones,
+            "best": self._best(name),
+            "starts": [dataclasses.asdict(start) for start in starts_of(run)],
             "others": dict(list(others.items())[:_OTHERS]),
             "look": bool(steps) or unseen,
         }
@@ -283,6 +287,11 @@ class Syncs:
             text = missed_text(gone)
             self._book("sync", run=name, event="missed", to=order.to, steps=gone, detail=text)
 
+    def _best(self, name: str) -> str:
+        """Return the metric whose best checkpoint stays by the run's retention order, or ""."""
+        order = Order.of(self._book.ledger.orders.get(name))
+        return "" if order is None else order.best
+
     def _start(self, name: str, order: SyncOrder, body: UploadJob) -> None:
         """Start a worker and send it the job."""
         with self._pod.runs.home.agent_log.open("ab") as errors:
@@ -298,7 +307,8 @@ class Syncs:
             # The run comes first, so the upload gets the lowest best-effort priority for the disk
             # (idle would starve). Its threads inherit it.
             psutil.Process(process.pid).ionice(psutil.IOPRIO_CLASS_BE, 7)
-        job = _Job(process, order, next(iter(body["steps"]), None))
+        at = next(iter(body["steps"]), None)
+        job = _Job(process, order, best=body["best"], at=at)
         with self._lock:
             self._jobs[name] = job
         with contextlib.suppress(OSError):  # it has ended; its output says why
@@ -428,8 +438,10 @@ class _Job:
     `ending` is True if the worker was ordered to end, so that its end is no failure.
     """
 
-    def __init__(self, process: subprocess.Popen[bytes], order: SyncOrder, at: int | None) -> None:
-        self.process, self.order, self.at = process, order, at
+    def __init__(
+        self, process: subprocess.Popen[bytes], order: SyncOrder, *, best: str, at: int | None
+    ) -> None:
+        self.process, self.order, self.best, self.at = process, order, best, at
         self._ending = threading.Event()
         self.said_m = 0.0
         self._heard_m = time.monotonic()

@@ -5,6 +5,7 @@ outcome.json of an attempt.
 from __future__ import annotations
 
 import fcntl
+import math
 import os
 import time
 from pathlib import Path
@@ -13,12 +14,13 @@ from typing import TYPE_CHECKING, TypedDict
 from bs4_common.clock import boot_id
 from bs4_common.files import read_json
 from bs4_common.identity import Identity, IdentityFields
-from bs4_common.runs.model import Attempt, End, Exit
+from bs4_common.runs.model import Attempt, End, Exit, Run
 from bs4_common.states import RunState
 from bs4_common.trainers.base import LaunchSpec
 
 if TYPE_CHECKING:
     # Only for the type checker: at run time, each would take 10 KiB of the agent.
+    from bs4_common.checkpoints.best import Start
 
     class _NewerFields(TypedDict, total=False):
         processes: int
@@ -205,6 +207,17 @@ def start_by_clock(attempt: Attempt) -> float:
     if first is None or first.boot_id != boot_id():
         return attempt.started_t
     return min(attempt.started_t, time.time() - (time.monotonic() - attempt.started_m))
+
+
+def starts_of(run: Run) -> list[Start]:
+    """Return where and when each attempt of the run began, by which its checkpoints are judged."""
+    from bs4_common.checkpoints.best import Start
+
+    found = []
+    for attempt in run.attempts:
+        end = math.inf if attempt.end is None else attempt.end.t
+        found.append(Start(attempt.number, attempt.resume, start_by_clock(attempt), end))
+    return found
 
 
 def read_exit(line: EndFields, component: str | None) -> Exit:

@@ -17,7 +17,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from bs4_agent.paths import Home
-from bs4_common.checkpoints.remote.errors import StoreAuth
 from bs4_common.errors import BadRequest, NotApplicable
 from bs4_common.files import private, read_json, sync_directory
 from bs4_common.foreign_json import loads
@@ -161,6 +160,8 @@ def store_key(home: Home) -> dict[str, str]:
     `key`. `home` is the agent's home directory. Raises NotApplicable if there is no key, and
     StoreAuth if other users can read its file.
     """
+    from bs4_common.checkpoints.remote.errors import StoreAuth  # loaded only for those who sync
+
     path = place("b2", home)
     if not private(path):
         raise StoreAuth(

@@ -66,6 +66,14 @@ class StepSet:
         return max((part.t for part in self.parts.values()), default=0.0)
 
     @property
+    def saved_t(self) -> float:
+        """Return the time at which the first of its parts was complete, as a Unix time in seconds,
+        or 0 if no part has a file. A trainer that resumes from the step may write another part of
+        it again, such as its broadcast.
+        """
+        return min((part.t for part in self.parts.values() if part.t), default=0.0)
+
+    @property
     def checkpoint(self) -> bool:
         """Return True if the trainer began to save a checkpoint of this step, and False if it only
         published the step's weights.

@@ -8,6 +8,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from bs4_common.checkpoints.best import Quality
 from bs4_common.checkpoints.orders import Order, order_fields
 from bs4_common.checkpoints.report import CheckpointReport, CheckpointRow, OrderRow
 from bs4_common.errors import BadRequest
@@ -84,21 +85,21 @@ def order_of(*, last: int, at_least: int | None, milestones: int, synced: bool, 
 
 
 def plan_of(
-    found: CheckpointReport, home: str, run: str, order: Order, best: int | None
+    found: CheckpointReport, home: str, run: str, order: Order, judged: Quality | None
 ) -> KeepPlan:
     """Return the plan of giving a retention `order` (a user's rule about which checkpoints stay) to
-    `run`. `found` is the run's checkpoint report, `home` the id of the agent's home directory, and
-    `best` the step that stays because it is the best one by the order's metric, or None.
+    `run`. `found` is the run's checkpoint report and `home` the id of the agent's home directory.
+    `judged` says how good the checkpoints are by the order's metric; it is None without a metric.
     """
-    free = listing.freed_now(found, order.last, order.milestones, best)
-    least = listing.freed_now(found, order.at_least, order.milestones, best)
+    free = listing.freed_now(found, order.last, order.milestones, judged)
+    least = listing.freed_now(found, order.at_least, order.milestones, judged)
     return KeepPlan(
         home=home,
         run=run,
         order=order,
         free=free,
         free_if_full=[one for one in least if one not in free],
-        best=best,
+        best=listing.best_of(judged),
     )
 
 

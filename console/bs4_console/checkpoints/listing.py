@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bs4_common.checkpoints.best import best_first, worth
+from bs4_common.checkpoints.best import Quality, Start, lineage, quality
 from bs4_common.checkpoints.forecast import ForecastRow
 from bs4_common.checkpoints.orders import Order
 from bs4_common.checkpoints.report import (
@@ -222,28 +223,38 @@ def order_text(order: OrderRow) -> str:
     return text
 
 
-def best_step(run: RunState, metric: str, found: CheckpointReport) -> int | None:
-    """Return the training step of the run's best complete checkpoint by `metric`, such as "reward".
-    Return None if no complete checkpoint has a value of it. `found` is the run's checkpoint report,
-    the result of `of_pod`. Raises UsageError, which names the known metrics, if the run has
-    recorded no metric of this name.
+def quality_of(run: RunState, metric: str, found: CheckpointReport) -> Quality:
+    """Return how good the run's complete checkpoints are by `metric`, such as "reward". `found` is
+    the run's checkpoint report, the result of `of_pod`. Raises UsageError, which names the known
+    metrics, if the run has recorded no metric of this name.
     """
-    recorded: dict[str, dict[int, float]] = {}
-    if rewards := run.series("reward"):
-        recorded["reward"] = dict(rewards)
-    for curve in validation.curves_of(run.eval_points):
-        recorded[curve.metric] = {int(step): value for step, value in curve.points}
-    if metric not in recorded:
+    known = [curve.metric for curve in validation.curves_of(run.eval_points)]
+    if run.series("reward"):
+        known.insert(0, "reward")
+    if metric not in known:
         raise UsageError(
             f"Nothing is recorded of {run.name} by the name {metric!r}, so no checkpoint would "
             "be freed.",
-            f"Known: {', '.join(recorded) or 'nothing yet'}.",
+            f"Known: {', '.join(known) or 'nothing yet'}.",
         )
-    whole = [one["step"] for one in found["checkpoints"] if one["complete"]]
-    order = best_first(worth(metric, recorded[metric], whole))
-    if order:
-        return order[0]
-    return None
+    written = {}
+    for one in found["checkpoints"]:
+        if one["complete"]:
+            written[one["step"]] = one["t"] or 0.0
+    return judged(run, metric, written)
+
+
+def judged(run: RunState, metric: str, written: Mapping[int, float]) -> Quality:
+    """Return how good the run's checkpoints are by `metric`, such as "reward". `written` has the
+    Unix time in seconds at which each was written, by its step. The pod judges them by the same
+    rules.
+    """
+    records = [*run.trainer_steps, *run.orchestrator_steps, *run.eval_points]
+    starts = []
+    for number, attempt in run.view.attempts.items():
+        end = math.inf if attempt.ended_t is None else attempt.ended_t
+        starts.append(Start(number, attempt.resume, attempt.started_t, end))
+    return quality(metric, lineage(metric, records, starts, written), written)
 
 
 def protects(state: PodState, run: str, metric: str) -> bool:
@@ -257,25 +268,53 @@ def protects(state: PodState, run: str, metric: str) -> bool:
 
 
 def freed_now(
-    found: CheckpointReport, last: int, milestones: int, best: int | None = None
+    found: CheckpointReport, last: int, milestones: int, judged: Quality | None = None
 ) -> list[CheckpointRow]:
     """Return the checkpoints that a new order would delete at once, oldest first. `found` is the
-    run's checkpoint report, the result of `of_pod`. The `last` newest complete checkpoints stay,
-    steps that are multiples of `milestones` (0: none), and the step `best`, if it is not None. The
-    pod itself decides, and also keeps checkpoints that are in use or in doubt.
+    run's checkpoint report, the result of `of_pod`. `last` is how many of the newest complete
+    checkpoints stay. Steps that are multiples of `milestones` stay too (0: none). If the order
+    keeps the best checkpoint, `judged` says how good they are; those that may be the best stay
+    too. This is a forecast: the pod itself decides, and also keeps checkpoints that are in use or
+    in doubt.
     """
+    best = best_of(judged)
+    old = []
+    for one in _older(found, last, milestones):
+        if one["step"] != best and not _in_doubt(one, judged):
+            old.append(one)
+    return old
+
+
+def _older(found: CheckpointReport, last: int, milestones: int) -> list[CheckpointRow]:
+    """Return the checkpoints that are older than the newest `last` and are no milestones."""
     whole = [one["step"] for one in found["checkpoints"] if one["complete"]]
     old: list[CheckpointRow] = []
     if not 2 <= last <= len(whole):
         return old
     for one in found["checkpoints"]:
         milestone = milestones and one["complete"] and one["step"] % milestones == 0
-        if one["step"] < whole[-last] and not milestone and one["step"] != best:
+        if one["step"] < whole[-last] and not milestone:
             old.append(one)
     return old
 
 
-def foresight(found: CheckpointReport, last: int, milestones: int, best: int | None = None) -> str:
+def best_of(judged: Quality | None) -> int | None:
+    """Return the training step of the best checkpoint by `judged`, or None if no checkpoint has a
+    value or `judged` is None.
+    """
+    if judged is None:
+        return None
+    return next(iter(judged.best_first()), None)
+
+
+def _in_doubt(one: CheckpointRow, judged: Quality | None) -> bool:
+    """Return True if the complete checkpoint may be the best although nothing is known of it."""
+    return judged is not None and one["complete"] and judged.in_doubt(one["step"])
+
+
+def foresight(
+    found: CheckpointReport, last: int, milestones: int, judged: Quality | None = None
+) -> str:
     """Return a sentence that says which of the run's checkpoints would be deleted at once by a new
     order that keeps only some of them. The arguments are those of `freed_now`.
     """
@@ -285,6 +324,7 @@ def foresight(found: CheckpointReport, last: int, milestones: int, best: int | N
             f" The trainer's own keep_last ({found['trainer_keeps']}) deletes its part of "
             "milestones too; start without it next time."
         )
+    best = best_of(judged)
     if best is not None:
         own += f" Step {best} is the best now and stays."
         if found["trainer_keeps"] and not milestones:
@@ -292,7 +332,10 @@ def foresight(found: CheckpointReport, last: int, milestones: int, best: int | N
                 f" The trainer's own keep_last ({found['trainer_keeps']}) deletes its part of it "
                 "all the same; start without it next time."
             )
-    old = freed_now(found, last, milestones, best)
+    doubts = [one for one in _older(found, last, milestones) if _in_doubt(one, judged)]
+    if doubts:
+        own += f" Without a value, so kept as well: {steps_text(doubts)}."
+    old = freed_now(found, last, milestones, judged)
     if not old:
         return "Nothing is older than these now; from now on older ones are freed for good." + own
     return (

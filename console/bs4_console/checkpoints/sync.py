@@ -8,10 +8,12 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from bs4_common.checkpoints.best import Quality
+from bs4_common.checkpoints.orders import Order
 from bs4_common.checkpoints.remote import legacy_layout, prune, steps
 from bs4_common.checkpoints.remote.errors import NotThere, StoreAuth, StoreError
 from bs4_common.checkpoints.remote.layout import Layout, Place
@@ -21,7 +23,7 @@ from bs4_common.checkpoints.remote.steps import RemoteRun, RemoteStep
 from bs4_common.checkpoints.sync_view import SyncView
 from bs4_common.errors import AgentError, BadRequest, PlanChanged
 from bs4_common.files import private
-from bs4_console.checkpoints.listing import age, size
+from bs4_console.checkpoints.listing import age, judged, size
 from bs4_console.errors import (
     UNREACHABLE,
     USAGE,
@@ -174,6 +176,8 @@ class Prunable:
     keep: int
     milestones: int
     decision: Pruning
+    stays: Mapping[int, str] = field(default_factory=dict)
+    """Why further steps stay, by step: the best one, and those that may be the best."""
 
     @property
     def hash(self) -> str:
@@ -272,20 +276,45 @@ def older(store: B2Store, place: Place, run: str) -> list[SeedStep]:
         raise StoreFailed(error) from error
 
 
-def plan_prune(store: B2Store, place: Place, run: str, keep: int, milestones: int) -> Prunable:
+def plan_prune(
+    store: B2Store,
+    place: Place,
+    run: str,
+    keep: int,
+    milestones: int,
+    pods: Iterable[PodState] = (),
+) -> Prunable:
     """Return the plan of removing checkpoint steps of a run from the bucket: all except the `keep`
-    newest complete ones and multiples of `milestones` (0: no multiples stay). Raises RefusedError,
-    with the reason, if no step may be removed now, UsageError if `keep` is below 2, and StoreFailed
-    if the store fails.
+    newest complete ones and multiples of `milestones` (0: no multiples stay). If one of `pods` has
+    a run of this name whose retention order keeps the best checkpoint, that one stays too. Raises
+    RefusedError, with the reason, if no step may be removed now, UsageError if `keep` is below 2,
+    and StoreFailed if the store fails.
     """
     found = scan(store, place, run)
     try:
-        decision = prune.decide(found, keep, milestones)
+        stays = best_in_store(pods, run, found)
+        decision = prune.decide(found, keep, milestones, stays)
     except BadRequest as error:
         raise UsageError(error.message) from error
     if decision.refused:
         raise RefusedError(decision.refused)
-    return Prunable(place, run, keep, milestones, decision)
+    return Prunable(place, run, keep, milestones, decision, stays)
+
+
+def best_in_store(pods: Iterable[PodState], run: str, found: RemoteRun) -> dict[int, str]:
+    """Return which steps in the store stay because a pod has a retention order for the run that
+    keeps the best checkpoint, as {step: reason}. `found` is the result of `scan`. The steps are
+    judged by what was read of these pods last.
+    """
+    stays: dict[int, str] = {}
+    for pod in pods:
+        order, state = Order.of(pod.ledger.orders.get(run)), pod.runs.get(run)
+        if order is None or not order.best or state is None:
+            continue
+        stored = judged(state, order.best, prune.stored_t(found))
+        for step, why in prune.stays_for(order.best, stored, Quality(), found).items():
+            stays[step] = f"{why}; the order on {pod.name} keeps the best"
+    return stays
 
 
 def carry_out(store: B2Store, plan: Prunable) -> Pruning:
@@ -303,6 +332,7 @@ def carry_out(store: B2Store, plan: Prunable) -> Pruning:
             plan.keep,
             plan.milestones,
             confirmed=[one.step for one in plan.decision.remove],
+            stays=plan.stays,
         )
         _cancel_abandoned(store, layout, done)
     except PlanChanged as error:

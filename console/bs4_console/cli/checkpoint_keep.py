@@ -107,10 +107,10 @@ async def _plan(
     """
     run = run_of(live, options.name)
     found = await listing.of_pod(live, options.name)
-    best = listing.best_step(run, order.best, found) if order.best else None
-    plan = keeping.plan_of(found, live.state.hello.get("home", ""), run.name, order, best)
+    judged = listing.quality_of(run, order.best, found) if order.best else None
+    plan = keeping.plan_of(found, live.state.hello.get("home", ""), run.name, order, judged)
     if not options.json:
-        print(listing.foresight(found, order.last, order.milestones, best))
+        print(listing.foresight(found, order.last, order.milestones, judged))
         if plan.free_if_full:
             more = listing.steps_text(plan.free_if_full)
             print(f"While the disk cannot take the next checkpoint, {more} would go too.")
@@ -132,7 +132,7 @@ async def _plan(
             run=run.name,
             plan_hash=plan.hash,
             order=plan.body,
-            best_step=best,
+            best_step=plan.best,
             free=rows,
         )
     return plan

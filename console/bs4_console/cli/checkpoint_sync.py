@@ -18,6 +18,7 @@ from bs4_console.errors import FINDING, RefusedError
 from bs4_console.pods.inventory import Inventory
 from bs4_console.pods.session import PodSession
 from bs4_console.pods.state import PodState
+from bs4_console.run_log import record_fold
 from bs4_console.setup import credentials
 
 _FROM = "b2://BUCKET/PREFIX"
@@ -267,7 +268,8 @@ def _prune(
     RefusedError if it is not confirmed or the plan has changed.
     """
     store = sync.open_store(place, given)
-    plan = sync.plan_prune(store, place, options.name, options.keep, options.milestones)
+    pods = record_fold.mirrored()
+    plan = sync.plan_prune(store, place, options.name, options.keep, options.milestones, pods)
     if options.plan == "" or (not options.plan and not options.json):
         _show_plan(options, plan)
     if options.plan == "" or not plan.decision.remove:

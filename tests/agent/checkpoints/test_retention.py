@@ -104,8 +104,9 @@ def test_the_best_checkpoint_stays_on_the_disk_with_all_its_parts(demo: Guarded)
     steps.mkdir(parents=True)
     rows = []
     for step, reward in ((5, 0.3), (10, 0.59), (15, 0.4), (20, 0.41)):
-        rows.append(f'{{"t":1.0,"side":"eval:acc","step":{step},"val":{reward}}}\n')
+        rows.append(f'{{"attempt":1,"side":"eval:acc","step":{step},"val":{reward}}}\n')
     (steps / "00000001.ndjson").write_text("".join(rows))
+    demo.train(started_s_ago=1e6)
     demo.order(last=2, best="acc")
     demo.until(lambda: trees(demo) == everywhere(10, 15, 20))
     demo.look()
@@ -115,8 +116,30 @@ def test_the_best_checkpoint_stays_on_the_disk_with_all_its_parts(demo: Guarded)
     old_weights(demo.spec, 25)
     age(demo.spec, 25, 500)
     with (steps / "00000001.ndjson").open("a") as handle:
-        handle.write('{"t":1.0,"side":"eval:acc","step":25,"val":0.7}\n')
+        handle.write('{"attempt":1,"side":"eval:acc","step":25,"val":0.7}\n')
     demo.until(lambda: trees(demo) == everywhere(20, 25))
+
+
+def test_after_a_fresh_start_the_best_checkpoint_is_the_best_of_the_new_attempt(
+    demo: Guarded,
+) -> None:
+    """What the attempt before had said of step 12 made step 15 the best, and 10 was freed."""
+    old(demo.spec, 5, 10, 15, 20, 25)
+    steps = demo.home.state / "steps" / "demo"
+    steps.mkdir(parents=True)
+    rows = [(1, 12, 0.9), (2, 5, 0.3), (2, 10, 0.6), (2, 20, 0.4), (2, 25, 0.4)]
+    lines = []
+    for attempt, step, value in rows:
+        lines.append(f'{{"attempt":{attempt},"side":"eval:acc","step":{step},"val":{value}}}\n')
+    (steps / "00000001.ndjson").write_text("".join(lines))
+    demo.train(started_s_ago=1e6)
+    first = demo.run.attempts[0]
+    before = dataclasses.replace(first, started_t=first.started_t - 1e6)
+    demo.run.attempts = [before, dataclasses.replace(first, number=2)]
+    demo.order(last=2, best="acc")
+    demo.until(lambda: trees(demo) == everywhere(10, 20, 25))
+    demo.look()
+    assert trees(demo) == everywhere(10, 20, 25)
 
 
 def test_the_journal_tells_who_ordered_what_went_and_how_much(demo: Guarded) -> None:

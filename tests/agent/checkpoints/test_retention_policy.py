@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from bs4_agent.checkpoints.retention_policy import Decision, OwnCleaning, decide
+from bs4_common.checkpoints.best import Quality
 from bs4_common.checkpoints.orders import Order, order_fields
 from bs4_common.checkpoints.sets import Part, StepSet
 from bs4_common.errors import BadRequest
@@ -169,18 +170,18 @@ def test_the_best_one_stays_however_old_it_is() -> None:
     steps = [one(s) for s in (100, 105, 110, 115, 120)]
     worth = {100: 0.41, 105: 0.5938, 110: 0.5, 115: 0.52, 120: 0.55}
     order = Order(2, 2, best="val")
-    decision = go(steps, order, worth=worth)
+    decision = go(steps, order, quality=Quality(worth))
     assert freed(decision) == [100, 110]
     assert decision.spared == {105: "the best by val"}
-    assert freed(go(steps, Order(2, 2), worth=worth)) == [100, 105, 110]
+    assert freed(go(steps, Order(2, 2), quality=Quality(worth))) == [100, 105, 110]
     # Its disk does not matter.
-    assert 105 not in freed(go(steps, order, emergency=True, worth=worth))
+    assert 105 not in freed(go(steps, order, emergency=True, quality=Quality(worth)))
 
 
 def test_a_best_one_that_is_torn_protects_the_next_best_too() -> None:
     steps = [one(s) for s in (100, 105, 110, 115, 120)]
     worth = {100: 0.41, 105: 0.5938, 110: 0.56, 115: 0.52, 120: 0.55}
-    decision = go(steps, Order(2, 2, best="val"), doubt=(105,), worth=worth)
+    decision = go(steps, Order(2, 2, best="val"), doubt=(105,), quality=Quality(worth))
     assert freed(decision) == [100]
 
 
@@ -190,9 +191,18 @@ def test_while_the_metric_is_not_known_nothing_complete_goes() -> None:
     assert freed(decision) == [5]
     assert decision.spared == {10: "its val is not known", 15: "its val is not known"}
     # What was recorded before the first value may be the best.
-    later = go(steps, Order(2, 2, best="val"), worth={15: 0.1, 20: 0.2, 25: 0.3})
+    later = go(steps, Order(2, 2, best="val"), quality=Quality({15: 0.1, 20: 0.2, 25: 0.3}))
     assert freed(later) == [5, 15]
     assert later.spared == {10: "its val is not known"}
+
+
+def test_one_of_unknown_value_stays_wherever_it_lies() -> None:
+    """Only those below the oldest value stayed, although the page said that all do."""
+    steps = [one(s) for s in (10, 15, 20, 25, 30)]
+    quality = Quality({10: 0.1, 25: 0.2, 30: 0.3}, frozenset({20}))
+    decision = go(steps, Order(2, 2, best="val"), quality=quality)
+    assert freed(decision) == [10, 20]
+    assert decision.spared == {15: "its val is not known"}
 
 
 def test_held_and_changing_ones_are_left_alone() -> None:

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from bs4_agent.checkpoints.answers import answer
-from bs4_common.ledger import RunView
+from bs4_common.checkpoints.best import Quality
+from bs4_common.ledger import AttemptView, RunView
 from bs4_console.checkpoints import listing
 from bs4_console.errors import UsageError
 from bs4_console.pods.state import PodState, RunState
@@ -128,7 +129,8 @@ def test_what_an_order_would_free(tmp_path: Path) -> None:
     assert "deletes its part of milestones" in listing.foresight(
         {**found, "trainer_keeps": 3}, 2, 20
     )
-    best = listing.foresight({**found, "trainer_keeps": 3}, 2, 0, 20)
+    judged = Quality({10: 0.1, 20: 0.2})
+    best = listing.foresight({**found, "trainer_keeps": 3}, 2, 0, judged)
     assert best.startswith("Freed for good now, and older ones from now on: steps 10, 15, ")
     assert "Step 20 is the best now and stays." in best
     assert "deletes its part of it all the same" in best
@@ -188,11 +190,41 @@ def test_the_standing_of_a_run_from_the_journal_alone() -> None:
 
 def test_the_best_step_by_a_metric_that_is_recorded() -> None:
     run = RunState(view=RunView(name="demo"))
+    run.view.attempts[1] = AttemptView(number=1, started_t=1.0)
     for step, reward in ((1, 0.2), (2, 0.6), (3, 0.1)):
-        run.orchestrator_steps.append({"step": step, "reward": reward})
-        run.eval_points.append({"side": "eval:acc", "step": step, "val": reward / 2})
-    found = {"checkpoints": [{"step": n, "complete": n != 3} for n in (1, 2, 3)]}
-    assert listing.best_step(run, "acc", found) == 2
-    assert listing.best_step(run, "reward", found) == 2
+        _tell(run, 1, step, reward)
+    found = {"checkpoints": [{"step": n, "complete": n != 3, "t": 9.0} for n in (1, 2, 3)]}
+    assert listing.quality_of(run, "acc", found).best_first() == [2, 1]
+    assert listing.quality_of(run, "reward", found).best_first() == [2, 1]
     with pytest.raises(UsageError, match="Known: reward, acc"):
-        listing.best_step(run, "accuracy", found)
+        listing.quality_of(run, "accuracy", found)
+
+
+def test_after_a_fresh_start_the_best_step_is_one_of_the_new_attempt() -> None:
+    """The console said that step 2 is the best, by what the attempt before had said of it."""
+    run = RunState(view=RunView(name="demo"))
+    for number, started_t in ((1, 1.0), (2, 10.0)):
+        run.view.attempts[number] = AttemptView(number=number, started_t=started_t)
+    _tell(run, 1, 2, 0.9)
+    _tell(run, 2, 1, 0.3)
+    found = {"checkpoints": [{"step": n, "complete": True, "t": 11.0} for n in (1, 2)]}
+    for metric, value in (("acc", 0.15), ("reward", 0.3)):
+        assert listing.quality_of(run, metric, found).best_first()[0] == 1
+        assert listing.quality_of(run, metric, found).known[1] == value
+
+
+def _tell(run: RunState, attempt: int, step: int, reward: float) -> None:
+    """The run records a reward, and a validation of half that."""
+    row = {"attempt": attempt, "step": step}
+    run.orchestrator_steps.append({**row, "side": "orchestrator", "reward": reward})
+    run.eval_points.append({**row, "side": "eval:acc", "val": reward / 2})
+
+
+def test_the_foresight_lets_only_those_go_that_are_not_the_best_for_certain() -> None:
+    rows = [{"step": n, "complete": True, "bytes": 1 << 30} for n in (10, 20, 30, 40, 50)]
+    found = {"checkpoints": rows, "trainer_keeps": None}
+    judged = Quality({10: 0.1, 30: 0.9, 50: 0.3})
+    assert listing.foresight(found, 2, 0, judged) == (
+        "Freed for good now, and older ones from now on: step 10, 1.0 GiB. Step 30 is the best now "
+        "and stays. Without a value, so kept as well: step 20."
+    )

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from bs4_common.checkpoints.report import CheckpointReport
-from bs4_common.ledger import RunView
+from bs4_common.ledger import AttemptView, RunView
 from bs4_console.checkpoints import listing
 from bs4_console.cli import checkpoint_keep, sessions
 from bs4_console.cli.main import main
@@ -34,8 +34,10 @@ class Stand:
         self.state = PodState(name="gamma")
         self.state.hello = {"home": "h1"}
         run = self.state.runs["demo"] = RunState(view=RunView(name="demo"))
-        for step, reward in ((10, 0.9), (40, 0.1)):
-            run.orchestrator_steps.append({"step": step, "reward": reward})
+        run.view.attempts[1] = AttemptView(number=1, started_t=1.0)
+        for step in range(1, 50):
+            row = {"attempt": 1, "side": "orchestrator", "step": step, "reward": 1.0 / step}
+            run.orchestrator_steps.append(row)
         self.given: list[dict[str, Any]] = []
 
     def save(self, *steps: int) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import io
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from bs4_agent.setup.credentials import store as store_credential
 from bs4_common.checkpoints.sync_view import SyncView
 from bs4_console.checkpoints import sync
 from bs4_console.cli.main import main
+from bs4_console.pods.state import PodState
+from bs4_console.run_log import record_fold
 from bs4_practice.b2.server import B2Server
 from tests.agent.checkpoints.remote.bench import BUCKET, PREFIX, Bench, pointed
 from tests.console.cli.conftest import practising
@@ -93,6 +96,28 @@ def test_pruning_is_shown_first_and_confirmed_by_its_hash(
     assert (code, json.loads(out)["removed"]) == (0, [5])
     code, out, _ = _run(capsys, *words, "--plan")
     assert (code, "Nothing would go" in out) == (0, True)
+
+
+def test_the_best_step_of_a_run_with_such_an_order_stays_and_the_plan_says_so(
+    bench: Bench, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began = time.time()
+    _steps(bench, 5, 10, 15, 20)
+    pod = PodState(name="a")
+    stamp = {"t": began, "m": 1.0, "b": "boot", "run": "demo"}
+    pod.apply_journal({**stamp, "type": "run", "event": "registered"})
+    pod.apply_journal({**stamp, "type": "run", "event": "attempt-started", "attempt": 1})
+    pod.apply_journal({**stamp, "type": "order", "last": 2, "at_least": 2, "best": "acc"})
+    for step, value in ((5, 0.9), (10, 0.2), (15, 0.3), (20, 0.4)):
+        row = {**stamp, "attempt": 1, "side": "eval:acc", "step": step, "val": value}
+        pod.apply_step("demo", row)
+    monkeypatch.setattr(record_fold, "mirrored", lambda: [pod])
+    words = ["prune", "--from", PLACE, "--run", "demo", "--keep", "2"]
+    plan = json.loads(_run(capsys, *words, "--plan", "--json")[1])
+    assert [one["step"] for one in plan["remove"]] == [10]
+    assert plan["kept"]["5"] == "the best by acc; the order on a keeps the best"
+    code, out, _ = _run(capsys, *words, "--plan", plan["plan_hash"], "--json")
+    assert (code, json.loads(out)["removed"]) == (0, [10])
 
 
 def test_a_plan_that_is_stale_removes_nothing(

@@ -7,7 +7,7 @@ worker goes on. It reads the key itself, from the 0600 file. When its input ends
 ended, so the worker ends too; the new agent starts another one. The job is
 
     {"run", "to", "home", "spec", "attempt", "resumed", "steps": [N, ...], "point", "weights",
-     "rate", "keep_remote", "milestones", "wandb": {side: id},
+     "rate", "keep_remote", "milestones", "best", "starts", "wandb": {side: id},
      "launch": Launched.as_dict() or None, "others": {name: path}, "look"}
 """
 
@@ -34,6 +34,8 @@ from bs4_agent.checkpoints.sync_set import LocalSet, local_set, wandb_ids
 from bs4_agent.paths import Home
 from bs4_agent.runs.records import spec_from_dict
 from bs4_agent.setup.credentials import store_key
+from bs4_common.checkpoints import best
+from bs4_common.checkpoints.best import Start
 from bs4_common.checkpoints.remote import prune, steps
 from bs4_common.checkpoints.remote.errors import StoreAuth, StoreDamaged, StoreError
 from bs4_common.checkpoints.remote.launched import Launched, LaunchedFields
@@ -142,6 +144,10 @@ class UploadJob(TypedDict, total=False):
     """How many complete steps stay in the store, or None if none is removed."""
     milestones: int
     """Steps that are a multiple of this number always stay in the store; 0 for none."""
+    best: str
+    """The metric whose best checkpoint stays in the store, or ""."""
+    starts: Sequence[Any]
+    """Where and when each attempt of the run began: a Start as a dictionary."""
     wandb: dict[str, str]
     """W&B run ids by side ("trainer", "orchestrator")."""
     launch: LaunchedFields | None
@@ -215,7 +221,8 @@ def work(home: Home, job: UploadJob, opening: Future[Store], tell: WorkerOutput)
     if others:
         tell("others", count=upload_others(store, others, hashes), names=sorted(job["others"]))
     if (keep := job["keep_remote"]) is not None:
-        _prune(store, layout, keep, job["milestones"], tell)
+        stays = _best_of(store, layout, home, job, trainer, spec)
+        _prune(store, layout, keep, job["milestones"], stays, tell)
     if job.get("look"):
         _look(store, layout, tell)
 
@@ -303,12 +310,40 @@ def _look(store: Store, layout: Layout, tell: WorkerOutput) -> None:
     )
 
 
-def _prune(store: Store, layout: Layout, keep: int, every: int, tell: WorkerOutput) -> None:
+def _best_of(
+    store: Store, layout: Layout, home: Home, job: UploadJob, trainer: Trainer, spec: LaunchSpec
+) -> dict[int, str]:
+    """Return which steps stay in the store because the run's retention order keeps the best one, as
+    {step: reason}.
+    """
+    metric = job.get("best", "")
+    if not metric:
+        return {}
+    found = steps.scan(store, layout)
+    here = {one.step: one.saved_t for one in complete_sets(step_sets(trainer, spec))}
+    there = prune.stored_t(found)
+    for step, uploaded_t in there.items():
+        # What was uploaded since it was saved here is the same, and was written then.
+        there[step] = min(uploaded_t, here.get(step, uploaded_t))
+    starts = [Start(**fields) for fields in job["starts"]]
+    way = best.lineage(metric, best.records_of(home.state / "steps" / layout.run), starts, here)
+    stored, on_disk = best.quality(metric, way, there), best.quality(metric, way, here)
+    return prune.stays_for(metric, stored, on_disk, found)
+
+
+def _prune(
+    store: Store,
+    layout: Layout,
+    keep: int,
+    every: int,
+    stays: Mapping[int, str],
+    tell: WorkerOutput,
+) -> None:
     """Remove the remote steps that may go. A pod's key should not be allowed to delete; then this
     is the console's work and no failure.
     """
     try:
-        done = prune.prune(store, layout, keep, every)
+        done = prune.prune(store, layout, keep, every, stays=stays)
     except StoreAuth:
         tell(
             "unpruned",

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from bs4_common.checkpoints.best import Quality
 from bs4_common.checkpoints.remote import steps
 from bs4_common.checkpoints.remote.layout import Layout
 from bs4_common.checkpoints.remote.steps import RemoteRun, RemoteStep
@@ -23,6 +24,7 @@ LEAST = 2
 #: An incomplete step may still be uploading. It is left alone until the newest file of the run is
 #: this many seconds younger, by the server's clock.
 YOUNG_S = 86_400.0
+_NONE: Mapping[int, str] = {}
 
 
 @dataclass(frozen=True)
@@ -42,10 +44,38 @@ class Pruning:
         return sum(one.bytes for one in self.remove)
 
 
-def decide(run: RemoteRun, keep: int, milestones: int = 0) -> Pruning:
+def stays_for(metric: str, stored: Quality, on_disk: Quality, run: RemoteRun) -> dict[int, str]:
+    """Return which steps of `run` stay in the object store because the best one by `metric` has to
+    stay, as {step: reason}. That is the best of those in the store (`stored` says how good they
+    are), each of them that may be the best, and the best of those on the pod's disk (`on_disk`).
+    """
+    found = {}
+    for one in run.whole:
+        if stored.in_doubt(one.step):
+            found[one.step] = f"its {metric} is not known"
+    for step in (*stored.best_first()[:1], *on_disk.best_first()[:1]):
+        found[step] = f"the best by {metric}"
+    return found
+
+
+def stored_t(run: RemoteRun) -> dict[int, float]:
+    """Return when each complete step of `run` was uploaded, by the pod's clock as a Unix time in
+    seconds.
+    """
+    found = {}
+    for one in run.whole:
+        if one.manifest is not None:
+            found[one.step] = one.manifest.created_t
+    return found
+
+
+def decide(
+    run: RemoteRun, keep: int, milestones: int = 0, stays: Mapping[int, str] = _NONE
+) -> Pruning:
     """Decide which steps of `run` may be removed from the object store, and return the decision;
     nothing is removed. The newest `keep` complete steps stay, and also steps that are a multiple of
-    `milestones` (0 for none). Raises BadRequest if `keep` is below two.
+    `milestones` (0 for none), and those of `stays`, each for its reason. Raises BadRequest if
+    `keep` is below two.
     """
     if keep < LEAST:
         raise BadRequest(f"At least {LEAST} steps stay in the store; give --keep {LEAST} or more.")
@@ -81,6 +111,8 @@ def decide(run: RemoteRun, keep: int, milestones: int = 0) -> Pruning:
             kept[one.step] = "the pointer names it"
         elif milestones and one.step and one.step % milestones == 0 and one.whole:
             kept[one.step] = "a milestone"
+        elif one.step in stays:
+            kept[one.step] = stays[one.step]
         elif one.step in newest:
             kept[one.step] = "one of the newest"
         elif one.manifest is None and any(
@@ -102,10 +134,12 @@ def prune(
     milestones: int = 0,
     say: Callable[[RemoteStep], None] = lambda _: None,
     confirmed: Sequence[int] | None = None,
+    stays: Mapping[int, str] = _NONE,
 ) -> Pruning:
     """Remove old steps of a run from the object store, and return which were removed and which
     stay. The newest `keep` complete steps stay, and also steps that are a multiple of `milestones`
-    (0 for none); `decide` has the exact rules. The store is listed again before each removal.
+    (0 for none) or in `stays`; `decide` has the exact rules. The store is listed again before each
+    removal.
 
     `say` is called with each step that was removed. `confirmed` has the steps to which a person has
     agreed, None for no limit. Raises PlanChanged if a step that nobody confirmed would be removed,
@@ -114,7 +148,7 @@ def prune(
     """
     removed: list[RemoteStep] = []
     while True:
-        now = decide(steps.scan(store, layout), keep, milestones)
+        now = decide(steps.scan(store, layout), keep, milestones, stays)
         if not now.remove or now.refused:
             return Pruning(removed, now.kept, now.refused)
         one = now.remove[0]

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bs4_common.checkpoints.best import Quality
 from bs4_common.checkpoints.remote import prune
 from bs4_common.checkpoints.remote.errors import StoreAuth
 from bs4_common.checkpoints.remote.pointer import Pointer
@@ -47,6 +48,19 @@ def test_with_fewer_than_are_to_stay_nothing_goes(count: int) -> None:
     """
     steps = [_step(n * 5, n * 1000.0) for n in range(1, count + 1)]
     assert decide(_run(*steps, pointer=steps[-1].step if steps else None), 3).remove == ()
+
+
+def test_the_best_stays_and_each_that_may_be_the_best() -> None:
+    """The best one of the store, and the one that the order keeps on the disk, which may be another
+    where a step was not uploaded.
+    """
+    run = _run(*(_step(n, n * 1000.0) for n in (10, 20, 30, 40, 50, 60)), pointer=60)
+    stored = Quality({10: 0.3, 20: 0.9, 40: 0.5, 50: 0.1, 60: 0.1})
+    stays = prune.stays_for("acc", stored, Quality({40: 0.7, 60: 0.1}), run)
+    found = decide(run, 2, 0, stays)
+    assert [one.step for one in found.remove] == [10]
+    assert found.kept[20] == found.kept[40] == "the best by acc"
+    assert found.kept[30] == "its acc is not known"
 
 
 def test_what_the_pointer_names_stays_however_old_it_is() -> None:

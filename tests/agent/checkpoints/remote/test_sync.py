@@ -28,6 +28,7 @@ from bs4_common.checkpoints.sync_view import SyncView
 from bs4_common.errors import BadRequest, SpoolFull
 from bs4_common.failures.detectors.stores import sync_daemon_dead
 from bs4_common.failures.environment import ConsoleFacts
+from bs4_common.ids import ulid
 from bs4_common.ledger import Ledger
 from bs4_common.runs.model import Attempt
 from bs4_practice.b2.faults import Fault
@@ -300,6 +301,28 @@ def test_the_pods_own_pruning_needs_a_key_that_may(agent: Agent) -> None:
     agent.until(lambda: "unpruned" in agent.events())
     assert agent.view.failures == 0
     assert bench.pointed() == 20
+
+
+def test_the_best_step_stays_in_the_store_while_an_order_keeps_it_on_the_disk(agent: Agent) -> None:
+    bench = agent.bench
+    steps = bench.home.state / "steps" / "demo"
+    steps.mkdir(parents=True)
+    lines = []
+    for step, value in ((5, 0.1), (10, 0.9), (15, 0.2), (20, 0.3), (25, 0.2)):
+        lines.append(f'{{"attempt":1,"side":"eval:acc","step":{step},"val":{value}}}\n')
+    (steps / "00000001.ndjson").write_text("".join(lines))
+    agent.train()
+    keep = {"kind": "keep", "run": "demo", "last": 2, "best": "acc"}
+    agent.actions.submit({"key": ulid(), **keep}, "alice")
+    agent.order(keep_remote=2)
+    for step in (5, 10, 15, 20, 25):
+        bench.save(step)
+        agent.until(lambda step=step: agent.view.pointer == step)
+    agent.until(lambda: set(agent.view.removed) == {5, 15})
+    # With the order taken back it goes like any other one.
+    agent.actions.submit({"key": ulid(), "kind": "keep", "run": "demo", "off": True}, "alice")
+    bench.save(30)
+    agent.until(lambda: 10 in agent.view.removed)
 
 
 @pytest.mark.parametrize(
