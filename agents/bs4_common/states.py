@@ -121,6 +121,7 @@ JournalEvent = Literal[
     "relieved",
     "removed",
     "sending",
+    "started",
     "step-done",
     "step-failed",
     "step-skipped",

@@ -282,7 +282,9 @@ def wednesday(week: Week, person: Person) -> None:
     alpha = week.pod("alpha")
     of_run = ("--pod", "alpha", "--run", "v2")
     week.does("checkpoints", "sync", *of_run, "--to", STORE, "--milestones", "20")
-    ordered = week.does("checkpoints", "keep", *of_run, "--last", "2", "--best", "reward")
+    keep = ("checkpoints", "keep", *of_run, "--last", "2", "--best", "reward")
+    assert "--confirm v2" in week.does(*keep, code=4).err, "nothing is freed unasked"
+    ordered = week.does(*keep, "--confirm", "v2")
     assert "older ones" in ordered.out, "what goes for good, now and from now on"
     assert "is the best now and stays" in ordered.out
     until(lambda: freed(alpha), LONG_S, "a checkpoint that is freed")

@@ -10,7 +10,7 @@ from typing import Any
 from bs4_agent.actions.executor import ActionExecutor
 from bs4_agent.actions.submission import Submission
 from bs4_agent.pod import Pod
-from bs4_common.errors import BadRequest, Refused
+from bs4_common.errors import AgentError, BadRequest, Refused
 from bs4_common.failures.compiled import Library
 
 MODES = ("observe", "ask", "auto")
@@ -74,6 +74,8 @@ class Orders:
         """Give the standing order that a run's checkpoints are copied to an object store. In
         `asked.body`, `run` is the run's name and `to` the place in the store; if `off` is true, the
         order is taken back instead. The agent follows the order from now on, also after a restart.
+        If no key of the store can be used on this pod, the order waits for one, and `waits` in the
+        action's result says why.
         Raises UnknownRun, BadRequest if the body is malformed, or Refused if `to` contains the
         marker that screens and records show in place of a secret. See
         `checkpoints.sync_order.order_fields` for the other fields. Raises SpoolFull if the journal
@@ -85,9 +87,25 @@ class Orders:
         self._executor.accept(asked, run)
         self._executor.book("sync", sync=True, run=run, event="ordered", who=asked.who, **fields)
         to = fields["to"]
-        said = f"{run} is synced to {to}" if to else f"{run} is not synced any more"
-        self._executor.end(asked.key, "done", detail=said)
+        if not to:
+            self._executor.end(asked.key, "done", detail=f"{run} is not synced any more")
+        elif waits := self._waits_for_key():
+            said = f"the order to copy {run} to {to} stands, and waits. {waits}"
+            self._executor.end(asked.key, "done", detail=said, result={"waits": waits})
+        else:
+            said = f"the checkpoints of {run} are copied to {to} from now on"
+            self._executor.end(asked.key, "done", detail=said)
         self.on_sync()
+
+    def _waits_for_key(self) -> str:
+        """Return why no key of the object store can be used on this pod, or "" if there is one."""
+        from bs4_agent.setup import credentials  # loaded only for those who sync
+
+        try:
+            credentials.store_key(self._pod.runs.home)
+        except AgentError as error:
+            return error.message
+        return ""
 
     def note(self, asked: Submission) -> None:
         """Write the text `asked.body["text"]` into the journal as a person's note about the run

@@ -31,10 +31,10 @@ from bs4_agent.workers import spawn
 from bs4_common.checkpoints import launch_record
 from bs4_common.checkpoints.orders import Order
 from bs4_common.checkpoints.remote.layout import Layout
-from bs4_common.checkpoints.sets import StepSet, complete_sets, numbers, step_sets
-from bs4_common.checkpoints.sync_view import SyncRecord, SyncView
+from bs4_common.checkpoints.sets import StepSet, complete_sets, numbers, set_of, step_sets
+from bs4_common.checkpoints.sync_view import SyncRecord, SyncView, missed_text
 from bs4_common.descriptors import real
-from bs4_common.errors import AgentError, Refused, SpoolFull
+from bs4_common.errors import AgentError, Refused, SpoolFull, StepFailed
 from bs4_common.failures.environment import ConsoleFacts
 from bs4_common.foreign_json import loads
 from bs4_common.runs.model import Attempt, Run
@@ -60,6 +60,15 @@ LISTED_S = 3600.0
 SILENT_S = 1800.0
 #: Seconds between two progress records, so that an upload of an hour makes 60.
 PROGRESS_S = 60.0
+#: Milestones that one job uploads, so that the next newest step does not wait longer.
+_BACKLOG = 1
+#: The most milestones that one record names. The rest comes with the next one.
+_NAMED = 200
+#: An incomplete step of which nothing was written for so many seconds is what a rotation has left,
+#: and is not being written anew.
+_LEFT_S = 60.0
+#: Errors of one step and not of the store: other steps need not wait for the next try.
+_OF_ONE_STEP = frozenset({StepFailed.type, Refused.type})
 #: Seconds after which what could not be journalled for want of room is tried again.
 ROOM_S = 1.0
 #: The most files of one job that are no checkpoint. The rest comes with the next job.
@@ -79,12 +88,15 @@ class Syncs:
         self._lock = threading.Lock()
         self._jobs: dict[str, _Job] = {}
         self._not_before: dict[str, float] = {}
+        self._put_off: dict[tuple[str, int], float] = {}
+        """By run and step: when a step that could not be uploaded is tried again."""
 
     def wake(self) -> None:
         """Make the thread that is in `run` start its next scan of the runs now. Runs whose upload
         failed before are tried again at once, without the pause after a failure.
         """
         self._not_before.clear()
+        self._put_off.clear()
         self._woken.set()
 
     def run(self, stop: threading.Event) -> None:
@@ -127,8 +139,12 @@ class Syncs:
                     job.end()  # an order was changed; unfinished uploads are resumed
                 elif job.silent_s > SILENT_S:
                     job.end(kill=True)
+            if order is None:
                 continue
-            if order is None or time.monotonic() < self._not_before.get(run, 0.0):
+            if job is not None or time.monotonic() < self._not_before.get(run, 0.0):
+                # What cannot be read now is told by the scan that has to upload from it.
+                with contextlib.suppress(AgentError, OSError):
+                    self._watch_milestones(run, order, view, job)
                 continue
             try:
                 self._look_after(run, order, view)
@@ -192,10 +208,12 @@ class Syncs:
         """Scan one run and start a worker if there is something to upload or to list."""
         run = self._pod.runs.get(name)
         trainer = self._pod.runs.trainer(run)
-        whole = complete_sets(step_sets(trainer, run.spec))
+        sets = step_sets(trainer, run.spec)
+        self._note_milestones(name, order, view, sets)
+        whole = complete_sets(sets)
         newest = present(whole, run.attempt if run.live else None)
         saved = functools.partial(is_saved, view, trainer, run.spec)
-        steps = wanted(whole, newest, order, view, saved, live=run.live)
+        steps = wanted(self._ready(name, whole), newest, order, view, saved, live=run.live)
         others = {}
         for key, path in self._others(run).items():
             if key not in view.logs:
@@ -210,7 +228,7 @@ class Syncs:
             and newest is whole[0]
             and (view.pointer is None or steps[0].step > view.pointer)
         )
-        job: UploadJob = {
+        body: UploadJob = {
             "run": name,
             "to": order.to,
             "home": str(self._pod.runs.home.root),
@@ -230,7 +248,48 @@ class Syncs:
             "others": dict(list(others.items())[:_OTHERS]),
             "look": bool(steps) or unseen,
         }
-        self._start(name, order, job)
+        self._start(name, order, body)
+
+    def _ready(self, name: str, whole: Sequence[StepSet]) -> list[StepSet]:
+        """Return those of the complete checkpoints that are not put off after a failure."""
+        now, ready = time.monotonic(), []
+        for one in whole:
+            if now >= self._put_off.get((name, one.step), 0.0):
+                self._put_off.pop((name, one.step), None)
+                ready.append(one)
+        return ready
+
+    def _watch_milestones(
+        self, name: str, order: SyncOrder, view: SyncView, job: _Job | None
+    ) -> None:
+        """Scan one run only for its milestones, while its job or a pause after a failure lasts."""
+        if order.milestones:
+            run = self._pod.runs.get(name)
+            sets = step_sets(self._pod.runs.trainer(run), run.spec)
+            self._note_milestones(name, order, view, sets, None if job is None else job.at)
+
+    def _note_milestones(
+        self,
+        name: str,
+        order: SyncOrder,
+        view: SyncView,
+        sets: Sequence[StepSet],
+        uploading: int | None = None,
+    ) -> None:
+        """Journal the milestones that wait for their upload since this scan, and those that waited
+        and are gone from the disk. The job of the step `uploading` says itself how it ends.
+        """
+        whole = complete_sets(sets)
+        waiting = {one.step for one in whole if order.milestone(one.step)}.difference(view.done)
+        if new := sorted(waiting.difference(view.due))[:_NAMED]:
+            self._book("sync", run=name, event="due", to=order.to, steps=new)
+        gone = []
+        for step in sorted(view.due.difference(waiting))[:_NAMED]:
+            if step != uploading and _is_gone(step, sets, whole):
+                gone.append(step)
+        if gone:
+            text = missed_text(gone)
+            self._book("sync", run=name, event="missed", to=order.to, steps=gone, detail=text)
 
     def _best(self, name: str) -> str:
         """Return the metric whose best checkpoint stays by the run's retention order, or ""."""
@@ -252,7 +311,8 @@ class Syncs:
             # The run comes first, so the upload gets the lowest best-effort priority for the disk
             # (idle would starve). Its threads inherit it.
             psutil.Process(process.pid).ionice(psutil.IOPRIO_CLASS_BE, 7)
-        job = _Job(process, order, body["best"])
+        at = next(iter(body["steps"]), None)
+        job = _Job(process, order, best=body["best"], at=at)
         with self._lock:
             self._jobs[name] = job
         with contextlib.suppress(OSError):  # it has ended; its output says why
@@ -276,7 +336,12 @@ class Syncs:
             view, pause = self._book.ledger.syncs[name], BACK_OFF_S[-1]
             if (view.failed or {}).get("passing", True):
                 pause = BACK_OFF_S[min(max(view.failures, 1), len(BACK_OFF_S)) - 1]
-            self._not_before[name] = time.monotonic() + pause
+            again = time.monotonic() + pause
+            if job.at is not None and (view.failed or {}).get("error") in _OF_ONE_STEP:
+                self._not_before.pop(name, None)
+                self._put_off[name, job.at] = again
+            else:
+                self._not_before[name] = again
         with self._lock:
             self._jobs.pop(name, None)
         self._woken.set()
@@ -310,6 +375,8 @@ class Syncs:
             event = "finished"
         elif event not in _EVENTS:
             return
+        elif event == "started":
+            job.at = fields["step"]
         self._book("sync", run=name, event=event, to=job.order.to, **fields)
 
     def _refused(self, name: str, error: AgentError) -> None:
@@ -371,12 +438,14 @@ class Syncs:
 
 
 class _Job:
-    """One worker process. `ending` is True if the worker was ordered to end, so that its end is no
-    failure.
+    """One worker process. `at` is the step that it uploads, None if it only lists the store.
+    `ending` is True if the worker was ordered to end, so that its end is no failure.
     """
 
-    def __init__(self, process: subprocess.Popen[bytes], order: SyncOrder, best: str) -> None:
-        self.process, self.order, self.best = process, order, best
+    def __init__(
+        self, process: subprocess.Popen[bytes], order: SyncOrder, *, best: str, at: int | None
+    ) -> None:
+        self.process, self.order, self.best, self.at = process, order, best, at
         self._ending = threading.Event()
         self.said_m = 0.0
         self._heard_m = time.monotonic()
@@ -479,30 +548,52 @@ def wanted(
     *,
     live: bool,
 ) -> list[StepSet]:
-    """Return the checkpoints that the next upload job shall send: first `newest` (from which the
-    run could be continued), then one earlier step, so that the next newest one does not wait long:
-    a milestone (a step that is to stay in the store) that was not uploaded in its time, or a step
-    that was uploaded in another state than it has now, or by an agent that recorded no states. Only
-    what the store lacks of it is sent. The list is empty if there is nothing to upload.
+    """Return the checkpoints that the next upload job shall send. While the run is running (`live`)
+    this is one: a milestone (a step that is to stay in the store) that will soon be deleted, else
+    `newest` (from which the run could be continued), else an earlier step. Of a run that has ended,
+    `newest` comes first and then one earlier step, so that nothing waits long. An earlier step is a
+    milestone that was not uploaded in its time, or a step that was uploaded in another state than
+    it has now, or by an agent that recorded no states; only what the store lacks of it is sent. The
+    list is empty if there is nothing to upload.
 
     `whole` has the complete checkpoints, newest first. `order` is the run's sync order (a standing
     order to upload the checkpoints of a run to an object store) and `view` says what was uploaded
     before. `saved` is called with a checkpoint and returns True if the store has it in its present
-    state. `live` is True while the run is running: then earlier steps wait for a job in which
-    `newest` is not sent.
+    state.
     """
-    if newest is None:
+    missing = [one for one in whole if not saved(one)]
+    if newest is None or not missing:
         return []
     last = max((step for step in view.done if step <= newest.step), default=None)
+    backlog = []
+    for one in missing:
+        late = order.milestone(one.step) or one.step in view.done
+        if late and one is not newest:
+            backlog.append(one)
+    if live:
+        # Steps are deleted from the oldest on. One that was overtaken just now is not old yet, but
+        # an upload may take as long as several saves.
+        for one in reversed(backlog):
+            if not order.milestone(one.step):
+                continue
+            if one is whole[-1] or (last is not None and last < one.step < newest.step):
+                return [one]
     due = last is None or newest.step - last >= order.every or order.milestone(newest.step)
-    chosen = [newest] if (due or not live) and not saved(newest) else []
+    chosen = [newest] if newest in missing and (due or not live) else []
     if chosen and live:
         return chosen
-    for one in whole:
-        late = order.milestone(one.step) or one.step in view.done
-        if late and one is not newest and not saved(one):
-            return [*chosen, one]
-    return chosen
+    return chosen + backlog[:_BACKLOG]
+
+
+def _is_gone(step: int, sets: Sequence[StepSet], whole: Sequence[StepSet]) -> bool:
+    """Return True if the checkpoint of `step`, which was complete, was deleted from the disk. A
+    disk that shows nothing newer either may be away, and a step of which files were written just
+    now is being saved anew.
+    """
+    if not whole or whole[0].step < step:
+        return False
+    one = set_of(sets, step)
+    return one is None or (not one.complete and time.time() - one.t > _LEFT_S)
 
 
 def _ending(code: int) -> str:

@@ -17,8 +17,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from bs4_agent.paths import Home
-from bs4_common.errors import BadRequest
-from bs4_common.files import read_json, sync_directory
+from bs4_common.errors import BadRequest, NotApplicable
+from bs4_common.files import private, read_json, sync_directory
 from bs4_common.foreign_json import loads
 
 #: The fields of each credential, by its name.
@@ -153,6 +153,28 @@ def stored(name: str, home: Home) -> dict[str, str] | None:
     if entry and (password := _PASSWORD.search(entry[0])):
         return {"key": password[1]}
     return None
+
+
+def store_key(home: Home) -> dict[str, str]:
+    """Return the key of the object store that is stored on this pod, with the fields `key_id` and
+    `key`. `home` is the agent's home directory. Raises NotApplicable if there is no key, and
+    StoreAuth if other users can read its file.
+    """
+    from bs4_common.checkpoints.remote.errors import StoreAuth  # loaded only for those who sync
+
+    path = place("b2", home)
+    if not private(path):
+        raise StoreAuth(
+            f"{path} can be read by others, so its key is not used; make it 0600 (`chmod "
+            "600`) and give it a new key."
+        )
+    key = stored("b2", home)
+    if key is None:
+        raise NotApplicable(
+            f"There is no key for the store on this pod ({path}); put it there with `bs4-console "
+            "pods setup POD --credentials -`."
+        )
+    return key
 
 
 def store(name: str, values: Mapping[str, str], home: Home) -> None:

@@ -25,7 +25,7 @@ FOLDED = frozenset(
             "pruned",
             "skipped",
         ),
-        *("vanished", "listed", "unlisted", "others", "failed"),
+        *("vanished", "listed", "unlisted", "others", "failed", "due", "missed"),
     }
 )
 
@@ -177,6 +177,10 @@ class SyncView:
     `rounds` counts these refusals.
     """
     rounds: int = 0
+    due: set[int] = field(default_factory=set)
+    """Milestones (steps that are to stay in the store) that wait for their upload."""
+    missed: list[int] = field(default_factory=list)
+    """Milestones that were gone from the disk before they were uploaded, since the last order."""
     vanished: list[int] = field(default_factory=list)
     """Steps that were removed from the disk while they were uploaded, since the last success."""
     listed: dict[int, ListedStep] | None = None
@@ -184,6 +188,11 @@ class SyncView:
     None before the first listing. `listed_t` is the wall-clock time of the listing.
     """
     listed_t: float = 0.0
+
+    @property
+    def missed_words(self) -> str:
+        """Return a phrase that says which milestones were missed, or "" if none was."""
+        return missed_text(self.missed) if self.missed else ""
 
     def apply(self, record: SyncRecord) -> None:
         """Update the state by `record`, one record of the journal (the agent's log) about the
@@ -245,6 +254,7 @@ class SyncView:
         self.order, self.place = record, str(record.get("to") or self.place)
         self.failed, self.failures, self.held = None, 0, ""
         self.skipped, self.rounds, self.vanished = {}, 0, []
+        self.due, self.missed = set(), []
 
     def _finished(self, record: SyncRecord) -> None:
         if self.order.get("once"):
@@ -265,6 +275,8 @@ class SyncView:
         for step in sorted(self.done)[:-_STEPS_KEPT]:
             del self.done[step]
         self.uploads += 1
+        self.due.discard(record["step"])
+        self.missed = [step for step in self.missed if step != record["step"]]
         self.failed, self.failures, self.held = None, 0, record.get("held") or ""
         self.skipped, self.rounds, self.vanished = {}, 0, []
         if self.listed is not None:
@@ -288,6 +300,15 @@ class SyncView:
     def _vanished(self, record: SyncRecord) -> None:
         self.vanished = [*self.vanished, record["step"]][-_STEPS_KEPT:]
 
+    def _due(self, record: SyncRecord) -> None:
+        # The upload of one may have ended while the disk was scanned for the others.
+        self.due.update(set(record["steps"]).difference(self.done))
+
+    def _missed(self, record: SyncRecord) -> None:
+        self.due.difference_update(record["steps"])
+        again = [step for step in self.missed if step not in record["steps"]]
+        self.missed = [*again, *record["steps"]][-_STEPS_KEPT:]
+
     def _listed(self, record: SyncRecord) -> None:
         """Take the listing of the store over. A step that is not complete there counts as never
         uploaded, so that it is uploaded again if it is wanted.
@@ -307,3 +328,15 @@ class SyncView:
 
     def _failed(self, record: SyncRecord) -> None:
         self.step, self.failed, self.failures = None, record, self.failures + 1
+
+
+def missed_text(steps: Sequence[int]) -> str:
+    """Return a phrase that says that the milestones (steps that were to stay in the object store)
+    `steps` are gone from the pod and were not uploaded.
+    """
+    shown = ", ".join(str(step) for step in steps[:8])
+    if len(steps) > 8:
+        shown += f" and {len(steps) - 8} more"
+    if len(steps) == 1:
+        return f"milestone {shown} was not uploaded and is gone from the pod"
+    return f"milestones {shown} were not uploaded and are gone from the pod"

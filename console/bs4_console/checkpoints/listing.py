@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -267,15 +267,56 @@ def protects(state: PodState, run: str, metric: str) -> bool:
     return order is not None and order.best == metric
 
 
+def freed_now(
+    found: CheckpointReport, last: int, milestones: int, judged: Quality | None = None
+) -> list[CheckpointRow]:
+    """Return the checkpoints that a new order would delete at once, oldest first. `found` is the
+    run's checkpoint report, the result of `of_pod`. `last` is how many of the newest complete
+    checkpoints stay. Steps that are multiples of `milestones` stay too (0: none). If the order
+    keeps the best checkpoint, `judged` says how good they are; those that may be the best stay
+    too. This is a forecast: the pod itself decides, and also keeps checkpoints that are in use or
+    in doubt.
+    """
+    best = best_of(judged)
+    old = []
+    for one in _older(found, last, milestones):
+        if one["step"] != best and not _in_doubt(one, judged):
+            old.append(one)
+    return old
+
+
+def _older(found: CheckpointReport, last: int, milestones: int) -> list[CheckpointRow]:
+    """Return the checkpoints that are older than the newest `last` and are no milestones."""
+    whole = [one["step"] for one in found["checkpoints"] if one["complete"]]
+    old: list[CheckpointRow] = []
+    if not 2 <= last <= len(whole):
+        return old
+    for one in found["checkpoints"]:
+        milestone = milestones and one["complete"] and one["step"] % milestones == 0
+        if one["step"] < whole[-last] and not milestone:
+            old.append(one)
+    return old
+
+
+def best_of(judged: Quality | None) -> int | None:
+    """Return the training step of the best checkpoint by `judged`, or None if no checkpoint has a
+    value or `judged` is None.
+    """
+    if judged is None:
+        return None
+    return next(iter(judged.best_first()), None)
+
+
+def _in_doubt(one: CheckpointRow, judged: Quality | None) -> bool:
+    """Return True if the complete checkpoint may be the best although nothing is known of it."""
+    return judged is not None and one["complete"] and judged.in_doubt(one["step"])
+
+
 def foresight(
     found: CheckpointReport, last: int, milestones: int, judged: Quality | None = None
 ) -> str:
     """Return a sentence that says which of the run's checkpoints would be deleted at once by a new
-    order that keeps only some of them. `found` is the run's checkpoint report, the result of
-    `of_pod`. `last` is how many of the newest complete checkpoints stay. Steps that are multiples
-    of `milestones` stay too (0: none). If the order keeps the best checkpoint, `judged` says how
-    good they are; those that may be the best stay too. This is a forecast: the pod itself decides,
-    and also keeps checkpoints that are in use or in doubt.
+    order that keeps only some of them. The arguments are those of `freed_now`.
     """
     own = ""
     if milestones and found["trainer_keeps"]:
@@ -283,7 +324,7 @@ def foresight(
             f" The trainer's own keep_last ({found['trainer_keeps']}) deletes its part of "
             "milestones too; start without it next time."
         )
-    best = next(iter(judged.best_first()), None) if judged is not None else None
+    best = best_of(judged)
     if best is not None:
         own += f" Step {best} is the best now and stays."
         if found["trainer_keeps"] and not milestones:
@@ -291,32 +332,24 @@ def foresight(
                 f" The trainer's own keep_last ({found['trainer_keeps']}) deletes its part of it "
                 "all the same; start without it next time."
             )
-    whole = [one["step"] for one in found["checkpoints"] if one["complete"]]
-    old: list[CheckpointRow] = []
-    doubts: list[str] = []
-    if 2 <= last <= len(whole):
-        for one in found["checkpoints"]:
-            if one["step"] >= whole[-last]:
-                continue
-            milestone = milestones and one["complete"] and one["step"] % milestones == 0
-            if milestone or one["step"] == best:
-                continue
-            if judged is not None and one["complete"] and judged.in_doubt(one["step"]):
-                doubts.append(str(one["step"]))
-            else:
-                old.append(one)
+    doubts = [one for one in _older(found, last, milestones) if _in_doubt(one, judged)]
     if doubts:
-        own += f" Without a value, so kept as well: step{_s(doubts)} {', '.join(doubts[:8])}"
-        own += f" and {len(doubts) - 8} more." if len(doubts) > 8 else "."
+        own += f" Without a value, so kept as well: {steps_text(doubts)}."
+    old = freed_now(found, last, milestones, judged)
     if not old:
         return "Nothing is older than these now; from now on older ones are freed for good." + own
-    shown = ", ".join(str(one["step"]) for one in old[:8])
-    if len(old) > 8:
-        shown += f" and {len(old) - 8} more"
     return (
-        f"Freed for good now, and older ones from now on: step{_s(old)} {shown}, "
+        f"Freed for good now, and older ones from now on: {steps_text(old)}, "
         f"{size(sum(one['bytes'] for one in old))}.{own}"
     )
+
+
+def steps_text(rows: Sequence[CheckpointRow]) -> str:
+    """Return the steps of these checkpoints in words, such as "steps 10, 15 and 3 more"."""
+    shown = ", ".join(str(one["step"]) for one in rows[:8])
+    if len(rows) > 8:
+        shown += f" and {len(rows) - 8} more"
+    return f"step{_s(rows)} {shown}"
 
 
 def remarks(found: CheckpointReport) -> list[str]:
@@ -379,7 +412,7 @@ def _old(one: CheckpointRow) -> str:
     return f", {age(one['age_s'])} old"
 
 
-def _s(many: list[Any]) -> str:
+def _s(many: Sequence[Any]) -> str:
     """Return the plural "s", or "" if there is exactly one item."""
     if len(many) == 1:
         return ""

@@ -151,6 +151,8 @@ class SyncStatus(TypedDict):
     pointed_t: float | None
     """The Unix time in seconds at which latest.json was last written or read, or None."""
     uploaded: Sequence[int]
+    missed: Sequence[int]
+    """Milestones that were gone from the pod before they were uploaded, since the last order."""
     step: int | None
     sent: int
     total: int
@@ -414,6 +416,7 @@ def status(state: PodState, run: str) -> SyncStatus | None:
         "pointer": view.pointer,
         "pointed_t": view.pointed_t,
         "uploaded": sorted(view.done),
+        "missed": sorted(view.missed),
         "step": view.step,
         "sent": view.sent,
         "total": view.total,
@@ -444,6 +447,8 @@ def line(view: SyncView, now: float | None = None) -> str:
     if view.step is not None:
         speed = f", {size(view.rate)}/s" if view.rate else ""
         parts.append(f"step {view.step}: {size(view.sent)} of {size(view.total)}{speed}")
+    if view.missed:
+        parts.append(view.missed_words)
     if view.held:
         parts.append(view.held)
     if view.failed is not None:

@@ -129,6 +129,8 @@ def _sync(pod: PodState, run: RunState, at: int, every: int) -> Item:
     newest = max(view.done, default=None)
     if view.failed is not None:
         return Item("sync", "look", f"{view.failures} uploads have failed: {view.failed['detail']}")
+    if view.missed:
+        return Item("sync", "look", view.missed_words)
     if newest is None:
         return Item("sync", "look", "nothing is in the store yet")
     return Item("sync", "look" if newest <= at - every else "ok", f"step {newest} is in the store")

@@ -119,9 +119,10 @@ def run(options: argparse.Namespace) -> int:
     lists what the store has of a run. `prune` removes old checkpoints from the store.
 
     Return the exit code: 0 if the subcommand did its work or only showed something, 1 if an upload
-    failed or was held up, 4 if the pod refused the order. Raises RefusedError if a pruning was not
-    confirmed, and StoreFailed if the object store fails. Raises UsageError if the address of the
-    store, or the credentials on standard input, cannot be read.
+    failed, was held up or waits for a key, or a milestone was missed, 4 if the pod refused the
+    order. Raises RefusedError if a pruning was not confirmed, and StoreFailed if the object store
+    fails. Raises UsageError if the address of the store, or the credentials on standard input,
+    cannot be read.
     """
     if options.verb == "sync":
         return asyncio.run(_sync(options))
@@ -154,14 +155,17 @@ async def _sync(options: argparse.Namespace) -> int:
         run_of(live, options.name)
         if not options.off:
             await live.bring_store_library(complain)
-        code = exit_code(await act(live, "sync", as_json=options.json, **body))
+        action = await act(live, "sync", as_json=options.json, **body)
+        code = exit_code(action)
         if code or not options.once or options.off:
-            return code
+            return code or finding_code(action.result.get("waits"))
         return await _until_done(live, options)
 
 
 def _show_status(live: PodSession, options: argparse.Namespace) -> int:
-    """Print the state of a run's sync. Return 1 if uploads are failing, else 0."""
+    """Print the state of a run's sync. Return 1 if uploads are failing or a milestone was missed,
+    else 0.
+    """
     run_of(live, options.name)
     found = sync.status(live.state, options.name)
     if options.json:
@@ -176,7 +180,7 @@ def _show_status(live: PodSession, options: argparse.Namespace) -> int:
             f"{options.name} to {found['to'] or '(off)'}: "
             f"{sync.line(live.state.ledger.syncs[options.name])}"
         )
-    return finding_code(found is not None and found["failures"])
+    return finding_code(found is not None and (found["failures"] or found["missed"]))
 
 
 async def _until_done(live: PodSession, options: argparse.Namespace) -> int:

@@ -7,14 +7,12 @@ from __future__ import annotations
 import argparse
 import asyncio
 from pathlib import Path
-from typing import Any
 
 from bs4_console.checkpoints import listing as checkpoints
-from bs4_console.cli import checkpoint_sync, merge, restore
-from bs4_console.cli.actions import act, exit_code
+from bs4_console.cli import checkpoint_keep, checkpoint_sync, merge, restore
 from bs4_console.cli.output import complain, emit, table
-from bs4_console.cli.sessions import linked, pods, run_of, to_act_on
-from bs4_console.errors import FINDING, UNREACHABLE, LinkError, UsageError
+from bs4_console.cli.sessions import linked, pods, run_of
+from bs4_console.errors import UNREACHABLE, LinkError, UsageError
 from bs4_console.pods.session import PodSession
 from bs4_console.trainers.registry import TRAINERS
 
@@ -38,44 +36,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         choices=tuple(TRAINERS),
         help="which generation wrote RUN_DIR (default: it is seen)",
     )
-    keep = verbs.add_parser(
-        "keep",
-        help="order the pod to free checkpoints older than the newest ones, for good, from now on",
-    )
-    keep.add_argument("--pod", required=True, metavar="NAME", help="which pod of the inventory")
-    keep.add_argument("--run", dest="name", required=True, metavar="NAME", help="which run")
-    keep.add_argument(
-        "--last", type=int, metavar="N", help="how many complete checkpoints stay; 2 or more"
-    )
-    keep.add_argument(
-        "--at-least",
-        type=int,
-        metavar="N",
-        help="how many stay while the disk cannot take the next one (default: as --last)",
-    )
-    keep.add_argument(
-        "--milestones",
-        type=int,
-        default=0,
-        metavar="K",
-        help="steps that are a multiple of K stay too",
-    )
-    keep.add_argument(
-        "--best",
-        default="",
-        metavar="METRIC",
-        help="the best complete checkpoint by this metric stays too: reward (the mean of ten "
-        "steps), or a validation that `runs show` names",
-    )
-    keep.add_argument(
-        "--synced",
-        action="store_true",
-        help="a complete checkpoint goes only when it was verified in the store (see sync)",
-    )
-    keep.add_argument(
-        "--off", action="store_true", help="take the order back: nothing is freed any more"
-    )
     others = (
+        (
+            "keep",
+            "order the pod to free checkpoints older than the newest ones, for good, from now on; "
+            "a plan first",
+            checkpoint_keep.configure,
+        ),
         (
             "restore",
             "bring a run's newest whole checkpoint back from a bucket, and resume it; a plan first",
@@ -127,7 +94,7 @@ def run(options: argparse.Namespace) -> int:
     if options.verb in ("sync", "remote", "prune"):
         return checkpoint_sync.run(options)
     verbs = {
-        "keep": _keep,
+        "keep": checkpoint_keep.run,
         "restore": restore.run,
         "merge": merge.run,
         "backup": merge.run,
@@ -199,40 +166,3 @@ def _row(one: checkpoints.CheckpointRow) -> list[str]:
         " ".join(part["name"] for part in one["parts"]) or "-",
         "; ".join(f"{name}: {why}" for name, why in one["missing"].items()),
     ]
-
-
-async def _keep(options: argparse.Namespace) -> int:
-    """Give or take back a retention order. Return the exit code."""
-    if (options.last is None) == (not options.off):
-        raise UsageError(
-            "Say how many checkpoints stay.",
-            "Give --last N (2 or more), or --off to take the order back.",
-        )
-    body: dict[str, Any] = {"run": options.name, "off": True}
-    if not options.off:
-        body = {
-            "run": options.name,
-            "last": options.last,
-            "milestones": options.milestones,
-            "synced": options.synced,
-            "best": options.best,
-        }
-        if options.at_least is not None:
-            body["at_least"] = options.at_least
-    async with linked(to_act_on(options)) as live:
-        run = run_of(live, options.name)
-        if not options.off:
-            found = await checkpoints.of_pod(live, options.name)
-            judged = None
-            if options.best:
-                judged = checkpoints.quality_of(run, options.best, found)
-            if not options.json:
-                print(checkpoints.foresight(found, options.last, options.milestones, judged))
-        action = await act(live, "keep", as_json=options.json, **body)
-        if options.best and not checkpoints.protects(live.state, options.name, options.best):
-            complain(
-                f"The agent of {live.state.name} is older and protects no best checkpoint. Replace "
-                f"it: `bs4-console deploy --pod {live.state.name}`, then order it again."
-            )
-            return FINDING
-        return exit_code(action)

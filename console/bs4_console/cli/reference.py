@@ -117,6 +117,11 @@ SHAPES = {
         "`action` (the key of the one that is watched; empty in `recover`). One object for each "
         "incident that opens on the run while an action on it is watched."
     ),
+    "keep-plan": (
+        "`pod`, `run`, `plan_hash`, `order` {`last`, `at_least`, `milestones`, `synced`, `best`}, "
+        "`best_step` (that stays as the best, or null), `free` [{`step`, `bytes`, `complete`, "
+        "`if_full` (only while the disk cannot take the next checkpoint)}]"
+    ),
     "log": (
         "`stream`, `cursor` (where the line begins), `text`, `whole` (false: its file ended "
         "without LF). One object a line."
@@ -315,10 +320,11 @@ SHAPES = {
         "`malformed`, `unrepaired`, `causes` {truncated, escape, not-json: lines}, `word`, `advice`"
     ),
     "sync": (
-        "`pod`, `run`, `to` (null: off), `pointer` (step), `pointed_t`, `uploaded` [step], `step` "
-        "(being uploaded, or null), `sent`, `total`, `rate` (bytes a second), `failures` (in a "
-        "row), `error`, `detail`, `order` {`every`, `milestones`, `keep_remote`, `limit_mib`, "
-        "`weights`, `once`, `who`}"
+        "`pod`, `run`, `to` (null: off), `pointer` (step), `pointed_t`, `uploaded` [step], "
+        "`missed` [milestone that was gone before it was uploaded], `step` (being uploaded, or "
+        "null), `sent`, `total`, `rate` (bytes a second), `failures` (in a row), `error`, "
+        "`detail`, `order` {`every`, `milestones`, `keep_remote`, `limit_mib`, `weights`, `once`, "
+        "`who`}"
     ),
     "setup-plan": (
         "`pod`, `plan_hash`, `expires` (wall seconds), `todo` (steps that would do something), "

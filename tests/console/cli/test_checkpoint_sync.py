@@ -311,6 +311,11 @@ def test_a_sync_in_one_line() -> None:
     assert sync.line(view, 230.0).endswith(
         "1 failure in a row: the storage cap is reached; raise it."
     )
+    told("due", 231.0, steps=[50, 100])
+    told("missed", 232.0, steps=[50])
+    assert "; milestone 50 was not uploaded and is gone from the pod; " in sync.line(view, 235.0)
+    told("missed", 233.0, steps=[100])
+    assert "milestones 50, 100 were not uploaded and are gone" in sync.line(view, 235.0)
     told("ordered", 240.0, to=None)
     assert sync.line(view, 250.0) == "not synced any more"
 
@@ -329,6 +334,9 @@ def test_a_pod_is_told_by_the_command_line(tmp_path: Path) -> None:
             refused = pod(*words, "--to", PLACE, "--once")
             assert (refused.code, "bs4-console pods setup" in refused.out) == (1, True), refused
             assert "uploading b2sdk" in refused.err
+            waiting = pod(*words, "--to", PLACE)
+            assert waiting.code == 1, waiting
+            assert "waits. There is no key for the store on this pod" in waiting.out
             store_credential(
                 "b2", {"key_id": key.id, "key": key.secret}, Home(pod.pod.home / ".bs4")
             )

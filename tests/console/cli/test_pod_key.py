@@ -136,7 +136,7 @@ def test_a_console_sees_the_pod_its_run_and_its_logs(observing: Door) -> None:
         ("stop", "--run", "demo", "--confirm", "demo"),
         ("playbook", "plan", "checkpoint-torn", "--run", "demo"),
         ("playbook", "run", "checkpoint-torn", "--run", "demo", "--plan", "0" * 64),
-        ("checkpoints", "keep", "--run", "demo", "--last", "2"),
+        ("checkpoints", "keep", "--run", "demo", "--last", "2", "--confirm", "demo"),
         ("logs", "--file", "/etc/hostname"),
     ],
     ids=lambda words: "-".join(words[:2]),

@@ -34,7 +34,7 @@ from bs4_agent.checkpoints.saved import state_of
 from bs4_agent.checkpoints.sync_set import LocalSet, local_set, wandb_ids
 from bs4_agent.paths import Home
 from bs4_agent.runs.records import spec_from_dict
-from bs4_agent.setup.credentials import stored
+from bs4_agent.setup.credentials import store_key
 from bs4_common.checkpoints import best
 from bs4_common.checkpoints.best import Start
 from bs4_common.checkpoints.remote import prune, steps
@@ -44,8 +44,7 @@ from bs4_common.checkpoints.remote.layout import Layout, Place
 from bs4_common.checkpoints.remote.store import Store
 from bs4_common.checkpoints.sets import StepSet, complete_sets, set_of, step_sets, verify
 from bs4_common.checkpoints.sync_view import SyncRecord
-from bs4_common.errors import AgentError, Busy, NotApplicable, Refused, StepFailed
-from bs4_common.files import private
+from bs4_common.errors import AgentError, Busy, Refused, StepFailed
 from bs4_common.trainers import registry
 from bs4_common.trainers.base import LaunchSpec, Trainer
 
@@ -161,7 +160,7 @@ class UploadJob(TypedDict, total=False):
 
 
 def work(home: Home, job: UploadJob, opening: Future[Store], tell: WorkerOutput) -> None:
-    """Carry out one upload job in the order: upload its steps, newest first; upload logs and crash
+    """Carry out one upload job in the order: upload its steps; upload logs and crash
     reports; then, if the job orders it, remove old steps from the object store and list what is
     there. `job` is the dictionary that the agent sent, and `tell` writes the events.
 
@@ -188,9 +187,9 @@ def work(home: Home, job: UploadJob, opening: Future[Store], tell: WorkerOutput)
     source = _Source(home, job, trainer, spec, tell)
     for number, step in enumerate(job["steps"]):
         with ExitStack() as held:
-            one, state, local = source.take(held, step, newer=number == 0)
-            began = time.monotonic()
             point = number == 0 and bool(job["point"])
+            one, state, local = source.take(held, step, newer=point)
+            began = time.monotonic()
             try:
                 # The push does not read the files again.
                 hashes.of(local.paths.values(), still_wanted)
@@ -370,18 +369,7 @@ def open_store(home: Home, job: UploadJob) -> Store:
     """
     from bs4_common.checkpoints.remote import b2
 
-    path = home.credentials / "b2.json"
-    if not private(path):
-        raise StoreAuth(
-            f"{path} can be read by others, so its key is not used; make it 0600 (`chmod "
-            "600`) and give it a new key."
-        )
-    key = stored("b2", home)
-    if key is None:
-        raise NotApplicable(
-            f"There is no key for the store ({path}); put it there with `bs4-console pods "
-            "setup --credentials`."
-        )
+    key = store_key(home)
     return b2.B2Store.open(
         Place.parse(job["to"]).bucket,
         key["key_id"],

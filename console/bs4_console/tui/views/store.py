@@ -60,6 +60,8 @@ def line(pod: PodState, run: str, clock: Clock, width: int, *, named: bool = Fal
             parts.append(
                 [(f", {formatting.size(view.rate)}/s, {formatting.duration(left)} left", "dim")]
             )
+    if view.missed:
+        parts.append([("   ", ""), ("▲ ", "warn bold"), (view.missed_words, "warn")])
     if view.held and view.failed is None:
         parts.append([("   ", ""), (view.held, "warn")])
     if view.place:
@@ -69,7 +71,8 @@ def line(pod: PodState, run: str, clock: Clock, width: int, *, named: bool = Fal
 
 def wrong(pod: PodState, run: str) -> bool:
     """Return True if the last upload of a checkpoint of the run `run` to the object store has
-    failed. A small screen shows the line about the store only in that case.
+    failed, or a milestone was gone before it was uploaded. A small screen shows the line about the
+    store only in that case.
     """
     view = pod.ledger.syncs.get(run)
-    return view is not None and view.failed is not None
+    return view is not None and (view.failed is not None or bool(view.missed))

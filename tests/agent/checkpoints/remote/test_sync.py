@@ -7,6 +7,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import shutil
 import signal
 import threading
 from collections import Counter
@@ -23,6 +24,7 @@ from bs4_agent.checkpoints.sync import present, wanted
 from bs4_agent.checkpoints.sync_order import SyncOrder
 from bs4_common.checkpoints.remote.launched import Launched
 from bs4_common.checkpoints.remote.manifest import Manifest
+from bs4_common.checkpoints.sets import step_sets
 from bs4_common.checkpoints.sync_view import SyncView
 from bs4_common.errors import BadRequest, SpoolFull
 from bs4_common.failures.detectors.stores import sync_daemon_dead
@@ -224,6 +226,27 @@ def test_a_pointer_that_is_behind_on_purpose_is_no_dead_sync(
     assert bool(sync_daemon_dead(facts, run, {})) is dead
 
 
+def test_an_order_without_a_key_on_the_pod_says_that_it_waits(agent: Agent) -> None:
+    path = agent.bench.home.credentials / "b2.json"
+    key = path.read_text()
+    path.unlink()
+    agent.order()
+    told = [one for one in agent.book.ledger.actions.values() if one.kind == "sync"][-1]
+    assert told.state == "done"
+    assert "waits. There is no key for the store on this pod" in told.detail
+    assert "pods setup POD --credentials -" in told.result["waits"]
+    assert agent.view.order["to"] == agent.bench.place
+    path.write_text(key)
+    path.chmod(0o644)
+    agent.order()
+    told = [one for one in agent.book.ledger.actions.values() if one.kind == "sync"][-1]
+    assert "can be read by others" in told.result["waits"]
+    path.chmod(0o600)
+    agent.order()
+    told = [one for one in agent.book.ledger.actions.values() if one.kind == "sync"][-1]
+    assert (told.result, "are copied to" in told.detail) == ({}, True)
+
+
 def test_an_order_that_is_taken_back_ends_its_worker(agent: Agent) -> None:
     agent.bench.save(5, large=LARGE)
     reached = threading.Event()
@@ -338,7 +361,14 @@ def _saved(done: dict[int, str]) -> Callable[[Any], bool]:
         ([10, 5], {5: "one"}, {"every": 10}, True, []),
         ([15, 10, 5], {5: "one"}, {"every": 10}, True, [15]),
         ([10, 5], {5: "one"}, {"every": 10}, False, [10]),
-        ([60, 55, 50], {}, {"milestones": 50}, True, [60]),
+        ([60, 55, 50, 45], {}, {"milestones": 50}, True, [60]),
+        # It is the next one that is deleted.
+        ([60, 55, 50], {}, {"milestones": 50}, True, [50]),
+        # It was overtaken while an earlier one was uploaded, or was gone.
+        ([60, 55, 50, 45], {45: "one"}, {"milestones": 50}, True, [50]),
+        ([60, 55, 50], {40: "one"}, {"milestones": 50}, True, [50]),
+        ([110, 105, 100, 55, 50, 45], {45: "one"}, {"milestones": 50}, True, [50]),
+        ([60, 55, 50], {40: "one"}, {"milestones": 50}, False, [60, 50]),
         ([60, 55, 50], {60: "one"}, {"milestones": 50}, True, [50]),
         ([60, 55, 50], {60: "one", 50: "one"}, {"milestones": 50}, True, []),
         ([50, 45], {45: "one"}, {"milestones": 50, "every": 20}, True, [50]),
@@ -376,6 +406,90 @@ def test_a_step_that_was_written_anew_within_a_second_is_uploaded_anew(agent: Ag
     shard.write_bytes(b"y" * shard.stat().st_size)
     os.utime(shard, (saved_t + 0.1, saved_t + 0.1))
     agent.until(lambda: agent.view.done[10] != first)
+
+
+def _delete(agent: Agent, step: int) -> None:
+    """As a trainer's own rotation does."""
+    [one] = [one for one in step_sets(agent.bench.trainer, agent.bench.spec) if one.step == step]
+    for path in one.directories:
+        shutil.rmtree(path)
+
+
+def test_a_milestone_goes_before_the_newer_steps_that_would_rotate_it_away(agent: Agent) -> None:
+    agent.bench.save(45)
+    agent.train()
+    agent.order(milestones=50)
+    agent.until(lambda: 45 in agent.view.done)
+    agent.end()
+    for step in (50, 55, 60):
+        agent.bench.save(step)
+    agent.stream.close()
+    agent.load()
+    agent.train()
+    agent.start()
+    agent.until(lambda: agent.view.pointer == 60 and 60 in agent.view.done)
+    done = []
+    for record in agent.book.records():
+        if record["type"] == "sync" and record["event"] == "step-done":
+            done.append(record["step"])
+    assert done == [45, 50, 60]
+    assert agent.view.missed == []
+
+
+def test_a_milestone_that_is_gone_before_its_upload_is_told(agent: Agent) -> None:
+    agent.bench.server.faults.add(Fault("full", call="b2_upload_file", times=None))
+    agent.train()
+    agent.order(milestones=50)
+    for step in (50, 55):
+        agent.bench.save(step)
+    agent.until(lambda: agent.view.due == {50})
+    _delete(agent, 50)
+    agent.until(lambda: agent.view.missed == [50])
+    [told] = [record for record in agent.book.records() if record.get("event") == "missed"]
+    assert told["detail"] == "milestone 50 was not uploaded and is gone from the pod"
+    agent.restart()
+    agent.train()
+    assert agent.view.missed == [50]
+    # Trained anew, it is a milestone again, and it is no longer missed when it is in the store.
+    agent.bench.server.faults.clear()
+    agent.bench.save(50, seed="again")
+    agent.until(lambda: 50 in agent.view.done)
+    assert (agent.view.missed, agent.view.due) == ([], set())
+    # What is in the store may go.
+    agent.bench.save(60)
+    _delete(agent, 50)
+    agent.until(lambda: 60 in agent.view.done)
+    agent.looks_around()
+    assert agent.view.missed == []
+
+
+def test_a_step_that_cannot_be_uploaded_keeps_no_other_waiting(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "BACK_OFF_S", (600.0,))
+    agent.bench.save(50)
+    agent.train()
+    link = agent.bench.trainer.layout(agent.bench.spec).trainer_checkpoints / "step_50/trainer/x"
+    link.symlink_to("/etc/hostname")
+    agent.order(milestones=50)
+    agent.until(lambda: agent.view.failures == 1)
+    agent.bench.save(55)
+    agent.until(lambda: agent.view.pointer == 55)
+    agent.bench.save(60)
+    agent.until(lambda: agent.view.pointer == 60)
+    assert 50 not in agent.view.done
+
+
+def test_a_disk_that_is_away_has_missed_nothing(agent: Agent) -> None:
+    agent.end()
+    agent.order(milestones=50)
+    agent.book("sync", run="demo", event="due", step=50, steps=[50])
+    agent.syncs.round()
+    assert agent.view.missed == []
+    agent.bench.save(55)
+    agent.bench.server.faults.add(Fault("full", call="b2_upload_file", times=None))
+    agent.syncs.round()
+    assert agent.view.missed == [50]
 
 
 def test_a_run_that_was_set_back_by_hand_is_in_the_store_at_its_next_save(agent: Agent) -> None:
