@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from bs4_common.checkpoints.best import Quality, Start, lineage, quality
 from bs4_common.checkpoints.forecast import ForecastRow
@@ -30,11 +30,21 @@ from bs4_console.pods.state import PodState, RunState
 from bs4_console.run_log import validation
 from bs4_console.run_log.eta import describe
 
-__all__ = ["CheckpointReport", "CheckpointRow"]
+__all__ = ["BestRow", "CheckpointReport", "CheckpointRow"]
 
 #: Seconds. A directory in which nothing was written for longer belongs to a run that saves no more.
 _LIVE_S = 900.0
 _NEXT = "Give the run's own directory, and --trainer where its generation cannot be seen."
+
+
+class BestRow(TypedDict):
+    """The best complete checkpoint of a run by the metric of its retention order, and the metric's
+    value, which for "reward" is the mean of ten steps.
+    """
+
+    metric: str
+    step: int
+    value: float
 
 
 async def of_pod(asks: Asks, run: str) -> CheckpointReport:
@@ -305,6 +315,27 @@ def best_of(judged: Quality | None) -> int | None:
     if judged is None:
         return None
     return next(iter(judged.best_first()), None)
+
+
+def best_known(run: RunState, found: CheckpointReport) -> BestRow | None:
+    """Return which checkpoint of `run` is the best by the metric of its order, and its value.
+    `found` is the run's checkpoint report, the result of `of_pod`. Return None if no order names a
+    metric, or if nothing is known by it.
+    """
+    order = found["order"]
+    if not order or not (metric := order.get("best")):
+        return None
+    try:
+        judged = quality_of(run, metric, found)
+    except UsageError:  # the run has recorded nothing by this name yet
+        return None
+    step = best_of(judged)
+    if step is None:
+        return None
+    value = judged.known[step]
+    if metric.endswith("loss"):
+        value = -value
+    return {"metric": metric, "step": step, "value": value}
 
 
 def _in_doubt(one: CheckpointRow, judged: Quality | None) -> bool:

@@ -124,7 +124,9 @@ async def _list(options: argparse.Namespace) -> int:
         try:
             async with linked(pod, deploy=False) as live:
                 for name in _names(live, options.name):
-                    _show(options, {"pod": pod.name, **await checkpoints.of_pod(live, name)})
+                    found = await checkpoints.of_pod(live, name)
+                    best = checkpoints.best_known(live.state.runs[name], found)
+                    _show(options, {"pod": pod.name, **found}, best)
         except LinkError as error:
             if options.pod:
                 raise
@@ -142,10 +144,14 @@ def _names(live: PodSession, name: str | None) -> list[str]:
     return [run_of(live, name).name]
 
 
-def _show(options: argparse.Namespace, found: checkpoints.CheckpointReport) -> None:
-    """Print the checkpoint report of one run."""
+def _show(
+    options: argparse.Namespace,
+    found: checkpoints.CheckpointReport,
+    best: checkpoints.BestRow | None = None,
+) -> None:
+    """Print the checkpoint report of one run, and which one is the best by the run's order."""
     if options.json:
-        emit("checkpoints", **found)
+        emit("checkpoints", **found, best=best)
         return
     where = f" on {found['pod']}" if "pod" in found else ""
     print(f"{found['run']}{where} ({found['trainer']}): {checkpoints.line(found)}")
@@ -154,6 +160,9 @@ def _show(options: argparse.Namespace, found: checkpoints.CheckpointReport) -> N
         table([_row(one) for one in found["checkpoints"]], heads)
     for text in checkpoints.remarks(found):
         print(text)
+    if best is not None:
+        value = f"{best['metric']} {best['value']:.4g}"
+        print(f"best: step {best['step']}, with {value}; the order keeps it")
 
 
 def _row(one: checkpoints.CheckpointRow) -> list[str]:

@@ -57,7 +57,8 @@ SHAPES = {
         "`forecast` {`set_bytes`, `every_steps`, `every_s`, `next_t`, `room` (how many more fit), "
         "`to_come`, `full_t`, `full_step`, `lasts`}, `order` {`last`, `at_least`, `milestones`, "
         "`synced`, `best`} or null, `guard` {`event`, `detail`, `t`} or null, `trainer_keeps`, "
-        "`config` [{`path`, `present`}]"
+        "`config` [{`path`, `present`}], `best` {`metric`, `step`, `value`} by the metric of the "
+        "order, or null"
     ),
     "config-diff": "`changes` [{`kind` (added, removed, changed), `key`, `before`, `after`}]",
     "config-estimate": (

@@ -198,6 +198,13 @@ def test_the_best_step_by_a_metric_that_is_recorded() -> None:
     assert listing.quality_of(run, "reward", found).best_first() == [2, 1]
     with pytest.raises(UsageError, match="Known: reward, acc"):
         listing.quality_of(run, "accuracy", found)
+    assert listing.best_known(run, {**found, "order": None}) is None
+    assert listing.best_known(run, {**found, "order": {"best": "other"}}) is None
+    ordered = {**found, "order": {"best": "acc"}}
+    assert listing.best_known(run, ordered) == {"metric": "acc", "step": 2, "value": 0.3}
+    run.eval_points.append({"attempt": 1, "side": "eval:val/loss", "step": 1, "val": 0.7})
+    ordered = {**found, "order": {"best": "val/loss"}}
+    assert listing.best_known(run, ordered) == {"metric": "val/loss", "step": 1, "value": 0.7}
 
 
 def test_after_a_fresh_start_the_best_step_is_one_of_the_new_attempt() -> None:
