@@ -19,6 +19,7 @@ from bs4_console.tui import formatting
 from bs4_console.tui.screens.base import Question
 from bs4_console.tui.styled_text import Line, fold
 from bs4_console.tui.views import plan as plans
+from bs4_console.tui.widgets.field import Field
 from bs4_console.tui.widgets.panel import Panel
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ class Confirmation(Question[bool]):
             with VerticalScroll(can_focus=False):
                 yield Panel(id="question")
             if self.typed:
-                yield Input(id="name", compact=True)
+                yield Field(id="name", compact=True)
             yield Panel(id="answer")
 
     def tell(self) -> None:

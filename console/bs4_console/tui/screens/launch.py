@@ -24,6 +24,7 @@ from bs4_console.tui.screens.confirm import MORE
 from bs4_console.tui.styled_text import Line, cut, fold, hanging, spread, width_of
 from bs4_console.tui.views import findings
 from bs4_console.tui.views import plan as plans
+from bs4_console.tui.widgets.field import Field
 from bs4_console.tui.widgets.panel import Panel
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ class LaunchScreen(Question[str]):
                 for name in FIELDS:
                     with Horizontal(classes="field"):
                         yield Panel(id=f"label-{name}")
-                        yield Input(
+                        yield Field(
                             self._first[name],
                             UNSAID.get(name, ""),
                             id=name,
@@ -127,7 +128,7 @@ class LaunchScreen(Question[str]):
                         )
             with VerticalScroll(id="shown"):
                 yield Panel(id="plan")
-            yield Input(id="typed", compact=True)
+            yield Field(id="typed", compact=True)
             yield Panel(id="answer")
 
     @property

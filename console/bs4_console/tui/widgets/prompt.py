@@ -18,6 +18,7 @@ from textual.widgets.input import Selection
 
 from bs4_console.tui import commands
 from bs4_console.tui.styled_text import Line, cut
+from bs4_console.tui.widgets.field import Field
 from bs4_console.tui.widgets.panel import Panel
 
 Completer = Callable[[str], Sequence[str]]
@@ -45,7 +46,7 @@ HINTS: dict[PromptKind, str] = {
 }
 
 
-class PromptInput(Input):
+class PromptInput(Field):
     """The input field of the prompt. The arrows bring back earlier texts, and Tab completes the
     text.
     """
