@@ -33,6 +33,16 @@ SENT = 40 * 1024
 CLASSES_S = 120.0
 
 
+def unread(why: str) -> Check:
+    """Return the check that blocks a start whose config cannot be read. `why` is the pod's sentence
+    about it.
+    """
+    what, _, todo = why.rpartition("; ")
+    if not what:
+        what, todo = why, "name a file that exists on the pod."
+    return said(_CONFIG, "blocking", what, f"{todo[:1].upper()}{todo[1:]}")
+
+
 def judge(
     files: Sequence[tuple[str, str]],
     wanted: Wanted,

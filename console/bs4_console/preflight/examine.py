@@ -90,7 +90,15 @@ async def examine(asks: Asks, wanted: Wanted, *, timeout: float = 150.0) -> Pref
     """
     wanted = replace(wanted, pod=name_of(asks) or wanted.pod)
     skew = await _skew(asks)
-    config = await _config(asks, wanted) if wanted.complete else []
+    config: Sequence[tuple[str, str]] = ()
+    if wanted.complete:
+        try:
+            config = await _config(asks, wanted)
+        except RemoteError as error:
+            if error.type != "bad-config":
+                raise
+            # Whatever else would be said would be of a start without this config.
+            return Preflight((preflight_config.unread(error.message),))
     source = asyncio.create_task(preflight_source.understood(asks, wanted))
     try:
         facts = await sliced(asks, "look", wanted.body(), timeout)
@@ -119,18 +127,13 @@ async def examine(asks: Asks, wanted: Wanted, *, timeout: float = 150.0) -> Pref
 
 
 async def _config(asks: Asks, wanted: Wanted) -> list[tuple[str, str]]:
-    """Return (path, text) of each file of the config. Empty if the config cannot be read; the
-    launch check then says why.
+    """Return (path, text) of each file of the config. Raises RemoteError, of the type "bad-config"
+    if the config cannot be read.
     """
-    try:
-        named = preflight_config.named(wanted.overrides)
-        answer = await asks.query(
-            "preflight", "config", config=wanted.config, cwd=wanted.cwd, named=named
-        )
-    except RemoteError as error:
-        if error.type != "bad-config":
-            raise
-        return []
+    named = preflight_config.named(wanted.overrides)
+    answer = await asks.query(
+        "preflight", "config", config=wanted.config, cwd=wanted.cwd, named=named
+    )
     files = answer.get("files")
     pairs = []
     for row in files if isinstance(files, list) else ():

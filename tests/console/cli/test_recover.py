@@ -62,7 +62,7 @@ def test_what_is_not_said_is_the_careful_choice(tmp_path):
         ("per_day = 50.0", "per_day = true", "is not of type float"),
         ('gpu = "H100"', 'gpu = "H100"\nmode = "always"', "mode is ask or auto"),
         ('gpu = "H100"', 'gpu = "H100"\nmax_prise = 3', "unknown setting 'max_prise'"),
-        ("b2://practice-bucket/saved", "s3://bucket", "write b2://BUCKET"),
+        ("b2://practice-bucket/saved", "s3://bucket", "Write b2://BUCKET"),
         ("[runs.demo]", "[runs.'../demo']", "cannot name a run"),
         ("[runs.demo]", "[demo]", "no [runs.NAME]"),
         ("[runs.demo]", "[runs.demo", "not valid TOML"),

@@ -76,7 +76,9 @@ def test_logs_without_a_pod_say_which_there_are(
     console("logs", code=2)
     told = " ".join(console.err.split())
     assert "There are 2 pods (a, b), and no --pod says which." in told
-    assert "bs4-console logs --pod a" in told
+    assert "bs4-console logs --pod NAME" in told
+    console("logs", "demo", code=2)
+    assert "bs4-console logs demo --pod NAME" in " ".join(console.err.split())
 
 
 def test_an_imported_run_is_computed_with_and_marked(console: Console) -> None:

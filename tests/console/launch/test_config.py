@@ -100,10 +100,12 @@ async def test_a_config_that_is_not_there_is_nobodys() -> None:
 def test_a_start_that_failed_names_the_log_that_says_why(trainer: str, source: str) -> None:
     """verl prints through its driver, so there is no log of a launcher."""
     state = SimpleNamespace(
-        name="p", runs={"demo": SimpleNamespace(view=SimpleNamespace(trainer=trainer))}
+        name="p", runs={"demo": SimpleNamespace(view=SimpleNamespace(trainer=trainer))}, streams=[]
     )
     action = SimpleNamespace(run="demo", state="failed", detail="it ended", result={})
     assert f"--source {source}`" in guide.verdict(action, state)[1]  # type: ignore[arg-type]
+    state.streams = ["log/demo/eval", "log/other/launcher"]
+    assert "--source eval`" in guide.verdict(action, state)[1]  # type: ignore[arg-type]
 
 
 async def test_another_error_of_the_pod_is_no_missing_config() -> None:

@@ -166,19 +166,13 @@ async def test_lint_speaks_with_the_lines_of_the_pods_file() -> None:
     assert found.level == 2
 
 
-async def test_a_config_that_cannot_be_read_is_unknown_beside_the_launch_that_says_why() -> None:
-    refused = {
-        "type": "bad-config",
-        "message": (
-            "The config /rl.toml cannot be read (No such file); name a file that exists on the pod."
-        ),
-    }
-    found = await examine(
-        Agent({**FACTS, "run": run(plan=None, refused=refused)}, config=""), START
-    )
-    states = {(check.id, check.state) for check in found.checks}
-    assert ("config-rejected", "unknown") in states
-    assert ("config-rejected", "blocking") in states
+async def test_of_a_config_that_cannot_be_read_nothing_else_is_said() -> None:
+    """A start without it would have another step, other GPUs and another model."""
+    found = await examine(Agent(FACTS, config=""), START)
+    (check,) = found.checks
+    assert (check.id, check.state) == ("config-rejected", "blocking")
+    assert check.why == "The config cannot be read."
+    assert check.fix == "Name a file that exists on the pod."
 
 
 async def test_a_model_that_lint_refuses_is_not_refused_twice() -> None:

@@ -47,6 +47,8 @@ class RecordedSession:
         self.state = state
         self.mirror = Mirror(None)
         self.logs = {name: bytearray(data) for name, data in (logs or {}).items()}
+        self.brought = 0
+        """How often the library for stores was brought."""
         self.checkpoints: dict[str, Any] | None = None
         """What the pod answers about a run's checkpoints; None as an agent that knows no such
         question.
@@ -59,6 +61,9 @@ class RecordedSession:
         self.on_submit: Callable[[str, str, dict[str, Any]], None] | None = None
         self.state.streams = sorted(["telemetry", "journal", *self.logs])
         self._news = asyncio.Event()
+
+    async def bring_store_library(self, progress: Callable[[str], None]) -> None:
+        self.brought += 1
 
     async def run(self) -> None:
         await asyncio.Event().wait()

@@ -159,6 +159,7 @@ async def test_a_sync_is_confirmed_and_a_wrong_place_is_said() -> None:
         await drive(pilot, [session], (":sync off", "~question", "y"))
         await until(pilot, lambda: bool(session.submitted))
         assert session.submitted == [("sync", {"run": "code-14b", "off": True})]
+        assert session.brought == 0, "an order that is taken back needs no library"
 
 
 async def test_a_restore_is_planned_by_the_pod_and_confirmed_by_its_hash() -> None:
@@ -167,6 +168,7 @@ async def test_a_restore_is_planned_by_the_pod_and_confirmed_by_its_hash() -> No
     async with app.run_test(size=(120, 40)) as pilot:
         await drive(pilot, [session], ("D", ":restore 180", "~question"))
         assert "Fetch step 180 from b2://rl-checkpoints/runs" in page(app)
+        assert session.brought == 1, "the pod reads the store to make its plan"
         kind, body = session.submitted[0]
         assert (kind, body["restore"]["from"]) == ("plan", "b2://rl-checkpoints/runs")
         assert body["restore"]["step"] == 180

@@ -124,6 +124,13 @@ class LogScreen(MomentCommands, LogCommands, ConsoleScreen):
 
     # -- commands
 
+    def do_back(self, args: str) -> None:
+        """Remove the filter if there is one, otherwise close the page. `args` is ignored."""
+        if self.pane.view.filter_text:
+            self.pane.set_filter("")
+        else:
+            self.console_app.do_back("")
+
     def do_source(self, args: str) -> None:
         """Show the log's source in `args`, for example "trainer". If `args` is empty, show the next
         source; after the last source come all sources merged.

@@ -368,11 +368,14 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
 
     def do_back(self, args: str) -> None:
         """Go back one step: if the screens show a past moment, show the present; otherwise make
-        large curves small again; otherwise close the screen. `args` is ignored.
+        large curves small again; otherwise remove the log's filter; otherwise close the screen.
+        `args` is ignored.
         """
         if self.cursor.at is not None:
             self.move_cursor(None)
         elif self.curves_large:
             self.do_curves("")
+        elif self.pane.view.filter_text:
+            self.pane.set_filter("")
         else:
             self.console_app.do_back("")

@@ -73,15 +73,21 @@ def _numbers(pod: PodState, run: RunState, clock: Clock) -> Iterator[Line]:
     """Yield the run's numbers in parts, the most important first. On a narrow terminal the last
     parts are left out.
     """
-    where: Line = [(" step ", "dim"), *step_line(run, "bold")]
-    if run.view.max_steps and run.step is not None:
+    begins = run.word == "starting"
+    where: Line = [(" step ", "dim")]
+    if begins:
+        # The newest step is that of an attempt before.
+        where.append((formatting.NONE, "bold"))
+    else:
+        where += step_line(run, "bold")
+    if run.view.max_steps and run.step is not None and not begins:
         share = min(1.0, run.steps_done / run.view.max_steps)
         where += [(" ", ""), *bar(share, 10), (f" {share:.0%}", "dim")]
     yield where
     attempt = run.view.attempt
     if phrase := status.late(pod, run, clock):
         yield [("   ", ""), (phrase, "warn bold")]
-    elif attempt is not None and run.word == "starting":
+    elif attempt is not None and begins:
         begun = clock.wall() + (pod.link.clock_offset or 0.0) - attempt.started_t
         yield [("   no step yet", "bold"), (f", begun {formatting.duration(begun)} ago", "dim")]
     else:
@@ -95,7 +101,7 @@ def _numbers(pod: PodState, run: RunState, clock: Clock) -> Iterator[Line]:
             ago = formatting.duration(clock.mono() - run.step_seen)
             yield [("   last step ", "dim"), (f"{ago} ago", "")]
     throughput = newest(run.trainer_steps, "throughput")
-    if throughput is not None and run.word != "starting":
+    if throughput is not None and not begins:
         yield [("   ", ""), (f"{throughput:,.0f}", "bold"), (" tok/s", "dim")]
     yield [("   ", ""), (run.view.trainer, "dim")]
 
