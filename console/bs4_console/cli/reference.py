@@ -302,7 +302,10 @@ SHAPES = {
         "ended in an error), `error`, `messages` [{`role`, `text`}]}]"
     ),
     "run-report": "`run`, `text` (Markdown or HTML), `file` (that was written, or null)",
-    "run-note": "`run`, `text`, `lesson`, `price`, `status` (or null)",
+    "run-note": (
+        "`run`, `text`, `lesson`, `price`, `status` (or null), `still_on` (the pod on which it "
+        "trains all the same, or null)"
+    ),
     "run-tag": "`run`, `tags` (all that it has now)",
     "run-status": "`run`, `entry` (Markdown), `file` (what it was appended to, or null)",
     "run-truncation": (

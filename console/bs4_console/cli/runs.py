@@ -351,6 +351,7 @@ def _show(options: argparse.Namespace) -> int:
     print(
         f"{record.name}: {record.status.lower() or 'state unknown'}"
         + (f" ({record.status_note})" if record.status_note else "")
+        + (f", {record.still}" if record.still else "")
     )
     for name in (
         "model",

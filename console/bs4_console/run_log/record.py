@@ -134,6 +134,12 @@ class RunRecord:
     status: str = ""
     status_note: str = ""
     """The reason for the status, in a person's words, or ""."""
+    decided: str = ""
+    """The status word that a person gave the run in a note, or ""."""
+    still_on: str = ""
+    """The pod of the inventory on which the newest attempt had not ended when it was last read, or
+    "" if it had ended, or if there is no such pod.
+    """
     date: str = ""
     model: str = ""
     config: str = ""
@@ -191,6 +197,16 @@ class RunRecord:
         """
         return self.status in FINAL or bool(self.end)
 
+    @property
+    def still(self) -> str:
+        """Return where a run goes on that a person has called over, such as "still running on podA
+        at $3.50 an hour". Return "" for a run that nobody has called over, or that has ended.
+        """
+        if not self.still_on or not self.decided:
+            return ""
+        price = "" if self.price is None else f" at ${self.price:.2f} an hour"
+        return f"still running on {self.still_on}{price}"
+
     def mark(self, notes: Sequence[Note]) -> None:
         """Set the run's status, and the reason for it, to the newest that a person gave in `notes`.
         Notes without a status are ignored. So are notes that were written before the newest attempt
@@ -200,6 +216,7 @@ class RunRecord:
         for note in sorted(notes, key=attrgetter("t")):
             if note.status and note.t >= began:
                 self.status, self.status_note = note.status, note.text
+                self.decided = note.status
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields of the record as a dictionary, for JSON output. The rewards of single

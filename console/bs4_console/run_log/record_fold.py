@@ -87,6 +87,8 @@ def fold(pod: PodState, run: RunState) -> RunRecord:
         record.date = time.strftime("%Y-%m-%d", time.gmtime(record.started_t))
         record.start = utc(record.started_t)
         record.ended_t = attempts[-1].ended_t
+        if attempts[-1].state != "ended" and not pod.former:
+            record.still_on = pod.name
     if record.ended_t is not None:
         record.end = utc(record.ended_t)
     for attempt in attempts:
