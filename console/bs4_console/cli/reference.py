@@ -336,7 +336,8 @@ SHAPES = {
     "runs-wandb": "`runs` [{`id`, `path`, `bytes` (null on a pod), `synced`, `argv`}], "
     "`waiting` [id]",
     "runs": (
-        "`runs` [{`pod`, `name`, `trainer`, `state`, `step`, `max_steps`, `adopted`, "
+        "`runs` [{`pod`, `name`, `trainer`, `state`, `status` (the word that a person gave it, or "
+        "the state, in capitals), `status_note`, `step`, `max_steps`, `adopted`, "
         "`output_dir`, `attempts` [{`number`, `started_t`, `resume`, `state`, `code`, `signal`, "
         "`good`, `ended_t`, `detail`}], `tags`}]; runs of the run log stand behind those of "
         "pods, as in `run`"

@@ -236,13 +236,14 @@ async def _list(options: argparse.Namespace) -> int:
     tags = {name: record.tags for name, record in known.items()}
     if options.tag:
         found = [(pod, state) for pod, state in found if options.tag in tags.get(state.name, ())]
-    kept = {} if options.pod else known
-    for _, state in found:
-        kept.pop(state.name, None)
+    here = {state.name for _, state in found}
+    kept = {}
+    if not options.pod:
+        kept = {name: record for name, record in known.items() if name not in here}
     if options.tag:
         kept = {name: record for name, record in kept.items() if options.tag in record.tags}
     if options.json:
-        objects = [_as_dict(name, state, tags.get(state.name, [])) for name, state in found]
+        objects = [_as_dict(name, state, known.get(state.name)) for name, state in found]
         emit("runs", runs=objects + [_kept_dict(record) for record in kept.values()])
         return code
     if not options.tag:
@@ -259,17 +260,29 @@ async def _list(options: argparse.Namespace) -> int:
     rows = []
     for name, s in found:
         view = s.view
-        cells = [name, s.name, view.trainer, s.word, _or_dash(s.step)]
+        cells = [name, s.name, view.trainer, _state(s, known.get(s.name)), _or_dash(s.step)]
         rows.append([*cells, str(len(view.attempts)), view.output_dir])
     for r in kept.values():
         place = f"({_short(r.pod)})" if r.pod else "-"
         noted = _or_dash(r.status.lower())
         if noted == "running":
             noted = "was running"  # as it was noted; no pod of this list says so now
+        elif r.still:
+            noted = f"was running, noted {noted}"
         cells = [place, r.name, _or_dash(r.trainer), noted, _or_dash(r.step)]
         rows.append([*cells, str(len(r.attempts)), "-"])
     table(rows, ["pod", "run", "trainer", "state", "step", "attempts", "output"])
     return code
+
+
+def _state(run: RunState, record: RunRecord | None) -> str:
+    """Return what a pod says of a run, with what a person decided beside it if that is another
+    word.
+    """
+    decided = "" if record is None else record.decided.lower()
+    if decided in ("", run.word):
+        return run.word
+    return f"{run.word}, noted {decided}"
 
 
 def _without_archived(records: dict[str, RunRecord]) -> dict[str, RunRecord]:
@@ -308,6 +321,12 @@ class RunRow(TypedDict):
     """What the run does, in one word: "registered", "starting", "running", "finished", "failed" or
     "stopped".
     """
+    status: str
+    """The status word that a person gave the run, such as "ABANDONED", or else its state in
+    capitals.
+    """
+    status_note: str
+    """The reason for the status, in a person's words, or ""."""
     step: int | None
     max_steps: int | None
     adopted: bool
@@ -319,19 +338,22 @@ class RunRow(TypedDict):
     attempts: Sequence[AttemptView]
 
 
-def _as_dict(pod: str, state: RunState, tags: list[str]) -> RunRow:
-    """Return a pod's run with its tags as a JSON object."""
+def _as_dict(pod: str, state: RunState, record: RunRecord | None) -> RunRow:
+    """Return a pod's run as a JSON object, with what people wrote down for it in `record`."""
     view = state.view
+    record = record or RunRecord(name=view.name)
     return {
         "pod": pod,
         "name": view.name,
         "trainer": view.trainer,
         "state": state.word,
+        "status": record.decided or state.word.upper(),
+        "status_note": record.status_note,
         "step": state.step,
         "max_steps": view.max_steps,
         "adopted": view.adopted,
         "output_dir": view.output_dir,
-        "tags": tags,
+        "tags": record.tags,
         "attempts": list(view.attempts.values()),
     }
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import socket
+from collections.abc import AsyncIterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from bs4_console.cli import runs
 from bs4_console.pods.inventory import Inventory, Pod
+from bs4_console.run_log import record_fold
 from tests.console.cli.test_run_log import Console
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "data" / "prime-rl-2026-01" / "mirror"
@@ -58,3 +63,31 @@ def test_a_run_that_was_abandoned_and_trains_on_says_so(console: Console) -> Non
     Inventory().remove(POD)
     assert "demo: abandoned (lr too high)\n" in console("runs", "show", "demo"), "nobody can say"
     assert "**Health**: Down\n" in console("runs", "status", "demo")
+
+
+def test_the_list_has_what_a_person_decided_beside_the_state(
+    console: Console, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @contextlib.asynccontextmanager
+    async def linked(pod: Pod, *, deploy: bool) -> AsyncIterator[SimpleNamespace]:
+        (state,) = record_fold.mirrored()
+        yield SimpleNamespace(state=state)
+
+    def row(code: int = 0) -> str:
+        (found,) = [line for line in console("runs", "list", code=code).splitlines() if POD in line]
+        return " ".join(found.split())
+
+    with monkeypatch.context() as patch:
+        patch.setattr(runs, "linked", linked)
+        assert "running 20" in row()
+        (run,) = console.json("runs", "list")["runs"]
+        assert (run["state"], run["status"], run["status_note"]) == ("running", "RUNNING", "")
+        console("runs", "note", "demo", "lr too high", "--status", "abandoned")
+        assert "running, noted abandoned 20" in row()
+        (run,) = console.json("runs", "list", "--pod", POD)["runs"]
+        assert (run["state"], run["status"], run["status_note"]) == (
+            "running",
+            "ABANDONED",
+            "lr too high",
+        )
+    assert "was running, noted abandoned 20" in row(code=3), "no answer"
