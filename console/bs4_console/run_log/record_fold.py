@@ -97,13 +97,16 @@ def fold(pod: PodState, run: RunState) -> RunRecord:
             resumed = f", resumed from step {attempt.resume}"
         ended = ""
         if attempt.ended_t is not None:
-            how = _how(attempt.good, attempt.code, attempt.signal)
-            ended = f"ended {utc(attempt.ended_t)}, {how}"
+            how = f"{_how(attempt.good, attempt.code, attempt.signal)} {attempt.detail}"
+            stop = pod.stop_of(view.name, attempt)
+            if stop is not None and not attempt.good:
+                how = f"stopped by {one_line(stop.who) or 'nobody named'}"
+            ended = f"ended {utc(attempt.ended_t)}, {how}".strip()
         plan = plans.get(attempt.number, Launched())
         record.attempts.append(
             Attempt(
                 title=f"Attempt {attempt.number}: {utc(attempt.started_t)}{resumed}",
-                text=f"{ended} {attempt.detail}".strip(),
+                text=ended,
                 started_t=attempt.started_t,
                 ended_t=attempt.ended_t,
                 good=attempt.good,

@@ -38,3 +38,17 @@ def test_a_launch_that_started_nothing_is_not_that_of_a_later_start() -> None:
     assert record.price is None
     pod = launched("running", began_ago=500, updated_ago=30)
     assert record_fold.launches(pod, "demo") == {}
+
+
+def test_an_attempt_that_a_person_stopped_has_not_failed() -> None:
+    pod = launched("done", began_ago=600, updated_ago=500)
+    fixtures.journal(
+        pod, "action", 300, event="accepted", action="S", kind="stop", run="demo", who="root@vm"
+    )
+    ended = {"event": "attempt-ended", "run": "demo", "code": 1, "good": False}
+    fixtures.journal(pod, "run", 290, attempt=1, detail="exit code 1 of the launcher", **ended)
+    fixtures.start_run(pod, "demo", "prime-rl", 9000, 200, attempt=2)
+    fixtures.journal(pod, "run", 190, attempt=2, detail="its final line is missing", **ended)
+    stopped, failed = record_fold.fold(pod, pod.runs["demo"]).attempts
+    assert stopped.text.endswith("UTC, stopped by root@vm")
+    assert failed.text.endswith("UTC, with exit code 1 its final line is missing")
