@@ -244,13 +244,16 @@ SHAPES = {
         "standing orders that the run gets again)"
     ),
     "run": (
-        "`run` {`name`, `state`, `status`, `status_note`, `date`, `model`, `config`, `version`, "
+        "`run` {`name`, `state`, `status`, `status_note`, `decided` (the status that a person gave "
+        "it), `still_on` (the pod on which it had not ended when that was last read), `date`, "
+        "`model`, `config`, `version`, "
         "`lineage` (what that version is based on), `phase`, `pod`, `pod_id`, `price` (dollars an "
         "hour), `start`, `end`, `wandb`, `trainer`, `step`, `max_steps`, `reward`, `pace_s`, "
         "`started_t`, `ended_t`, `source` (log, or a pod), `fields` (as written), "
         "`step_times` [{`config`, `step_time`, `seconds`, `more` {column: text}}], `attempts` "
         "[{`title`, `text`, `started_t`, `ended_t`, `good`, `resume`, `overrides`, `phase`, "
-        "`number`, `config_digest`, `config_version`, `versions` {package: version}, `hardware` "
+        "`number`, `config_digest`, `config_version`, `config_based_on`, `versions` {package: "
+        "version}, `hardware` "
         "{name: text}, `commit`, `pod`}], `hardware` {name: text} (as last seen), `incidents` "
         "[{`title`, "
         "`text`, `state`, `t`, `playbooks`}], `lessons`, `notes` [{`t`, `who`, `text`, "

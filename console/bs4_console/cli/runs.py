@@ -409,9 +409,12 @@ def _show(options: argparse.Namespace) -> int:
             print(f"  {name:9} {getattr(record, name)}")
     for row in record.step_times:
         print(f"  step time {row.config}: {row.step_time}")
-    for title, items in (("attempts", record.attempts), ("incidents", record.incidents)):
-        for item in items:
-            print(f"  {title[:-1]:10}{' '.join(item.title.split())}")
+    for attempt in record.attempts:
+        print(f"  {'attempt':10}{' '.join(attempt.title.split())}")
+        if attempt.number is not None and attempt.text:
+            print(f"  {'':10}{attempt.text}")
+    for incident in record.incidents:
+        print(f"  {'incident':10}{' '.join(incident.title.split())}")
     if record.tags:
         print(f"  {'tags':9} {', '.join(record.tags)}")
     run_curves.show(record)

@@ -4,6 +4,7 @@ adds.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import chain
@@ -14,6 +15,8 @@ from bs4_console.run_log.validation import Validation
 
 #: The status words of a run that is over.
 FINAL = ("COMPLETED", "FINISHED", "ABANDONED", "POSTMORTEM", "FAILED", "STOPPED", "CANCELLED")
+#: How many digits of a config's digest people read.
+_DIGITS = 8
 
 
 @dataclass
@@ -41,10 +44,10 @@ class Attempt:
 
     `number` is the agent's number of the attempt, and `pod` the name of the pod on which it ran.
     The others are known only if it was launched from a console: `config_digest` is the digest of
-    its config's values, `config_version` the config's version in the registry beside it, `versions`
-    are those of the installed packages by name, `hardware` are facts about the machine, and
-    `commit` is the one that was checked out where the trainer is. An unknown value is "", {} or
-    None.
+    its config's values, `config_version` the config's version in the registry beside it,
+    `config_based_on` the version from which that one was made, `versions` are those of the
+    installed packages by name, `hardware` are facts about the machine, and `commit` is the one that
+    was checked out where the trainer is. An unknown value is "", {} or None.
     """
 
     title: str
@@ -58,10 +61,24 @@ class Attempt:
     number: int | None = None
     config_digest: str = ""
     config_version: str = ""
+    config_based_on: str = ""
     versions: dict[str, str] = field(default_factory=dict)
     hardware: dict[str, str] = field(default_factory=dict)
     commit: str = ""
     pod: str = ""
+
+    @property
+    def launch(self) -> str:
+        """Return what the attempt was launched with, such as "config v3 (1f0a7de2), arguments
+        --ckpt.keep-last 3", or "" if that is not recorded.
+        """
+        said = []
+        if self.config_digest:
+            words = ("config", self.config_version, f"({self.config_digest[:_DIGITS]})")
+            said.append(" ".join(filter(None, words)))
+        if self.overrides:
+            said.append(f"arguments {shlex.join(self.overrides)}")
+        return ", ".join(said)
 
 
 @dataclass
