@@ -107,6 +107,12 @@ _OTHER_WORDS = {
 }
 
 
+#: Words that people try as verbs of a command, and the verb that does what they mean.
+_OTHER_VERBS = {
+    "runs": {"diff": "compare", "ls": "list"},
+}
+
+
 def _unknown_word(message: str, program: str) -> str:
     """Return the sentence about a command, or a verb of the command `program`, that does not exist,
     with those that are meant perhaps. Return "" if `message`, argparse's own, is about anything
@@ -124,6 +130,9 @@ def _unknown_word(message: str, program: str) -> str:
     near = get_close_matches(word, known, n=3)
     if noun == "COMMAND" and word in _OTHER_WORDS:
         near = [_OTHER_WORDS[word], *near]
+    other_verbs = _OTHER_VERBS.get(program.rpartition(" ")[2], {})
+    if noun == "VERB" and word in other_verbs:
+        near = [other_verbs[word], *near]
     what = f"{program} has no {noun.lower()} {word!r}."
     meant = f" Close to it: {', '.join(dict.fromkeys(near))}." if near else ""
     return f"{what}{meant} `{program} --help` names all."

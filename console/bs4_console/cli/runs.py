@@ -30,7 +30,7 @@ from bs4_console.cli import (
 from bs4_console.cli.actions import act, exit_code
 from bs4_console.cli.output import complain, emit, table
 from bs4_console.cli.sessions import linked, pods, to_act_on
-from bs4_console.errors import UNREACHABLE, LinkError, UsageError
+from bs4_console.errors import UNREACHABLE, LinkError
 from bs4_console.pods.state import AttemptView, RunState
 from bs4_console.run_log import status_file
 from bs4_console.run_log.record import FINAL, RunRecord
@@ -54,10 +54,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
     show = verbs.add_parser("show", help="all that is recorded of one run")
     compare = verbs.add_parser(
         "compare",
-        help="two runs side by side: settings, data, code, packages, hardware, and what came of it",
+        help="two runs, or two attempts of one, side by side: settings, data, code, packages, "
+        "hardware, and what came of it",
     )
-    compare.add_argument("record", metavar="RUN", help="the one")
-    compare.add_argument("other", metavar="OTHER", help="the other")
+    compare.add_argument(
+        "record",
+        metavar="RUN",
+        help="the one; RUN@2 is its attempt 2, RUN@v3 its newest attempt with that version",
+    )
+    compare.add_argument(
+        "other",
+        nargs="?",
+        metavar="OTHER",
+        help="the other (default: the newest launch of RUN, beside the one before that had another "
+        "config or other arguments)",
+    )
     back = verbs.add_parser(
         "rollback", help="write the config of an earlier version of a run again, as a file"
     )
@@ -430,12 +441,13 @@ def _show(options: argparse.Namespace) -> int:
 
 
 def _compare(options: argparse.Namespace) -> int:
-    """Print two runs side by side, and return 0. Raises UsageError if they are the same run."""
-    one, other = run_records.record_of(options.record), run_records.record_of(options.other)
-    if one.name == other.name:
-        raise UsageError(
-            f"{one.name} cannot be compared with itself.", "Name two runs; `runs list` has them."
-        )
+    """Print two runs, or two attempts of one, side by side, and return 0. Raises UsageError if they
+    are the same.
+    """
+    words = [options.record]
+    if options.other is not None:
+        words.append(options.other)
+    one, other = run_compare.chosen(words)
     return run_compare.compare(one, other, as_json=options.json)
 
 
