@@ -297,8 +297,8 @@ SHAPES = {
         "with an evaluation the objects of `launch` follow"
     ),
     "run-eta": (
-        "`run`, `done` (steps), `pace_s`, `price`, `cost_so_far`, `milestones` [{`step`, "
-        "`seconds`, `cost`}]"
+        "`run`, `ended` (then `milestones` is empty), `done` (steps), `pace_s` (or null), "
+        "`price`, `cost_so_far`, `milestones` [{`step`, `seconds`, `cost`}]"
     ),
     "run-rollouts": (
         "`run`, `file` (on the pod), `rollouts` [{`environment`, `example`, `reward` (null: it "
