@@ -250,6 +250,7 @@ SHAPES = {
         "`lineage` (what that version is based on), `phase`, `pod`, `pod_id`, `price` (dollars an "
         "hour), `start`, `end`, `wandb`, `trainer`, `step`, `max_steps`, `reward`, `pace_s`, "
         "`started_t`, `ended_t`, `source` (log, or a pod), `fields` (as written), "
+        "`remarks` [text], "
         "`step_times` [{`config`, `step_time`, `seconds`, `more` {column: text}}], `attempts` "
         "[{`title`, `text`, `started_t`, `ended_t`, `good`, `resume`, `overrides`, `phase`, "
         "`number`, `config_digest`, `config_version`, `config_based_on`, `versions` {package: "

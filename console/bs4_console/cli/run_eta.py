@@ -29,9 +29,7 @@ def show(options: argparse.Namespace) -> int:
     done = eta.done_by(record)
     so_far = run_costs.spent(record.name, options.price)
     if record.source == "log":
-        so_far = None
-        if pace is not None or record.ended_t is not None:
-            so_far = eta.cost(price, _elapsed(record, done * (pace or 0.0)))
+        so_far = eta.cost(price, lasted(record, pace))
     goals = []
     if pace is not None and not over:
         goals = eta.milestones(
@@ -67,6 +65,15 @@ def show(options: argparse.Namespace) -> int:
         )
     table(rows, ["step", "in", "cost until then"])
     return 0
+
+
+def lasted(record: RunRecord, pace: float | None) -> float | None:
+    """Return the seconds for which an imported run had its pod, or None if they are not known.
+    `pace` is the duration of a step in seconds, or None.
+    """
+    if pace is None and record.ended_t is None:
+        return None
+    return _elapsed(record, eta.done_by(record) * (pace or 0.0))
 
 
 def _ended(record: RunRecord, cost: float | None) -> str:

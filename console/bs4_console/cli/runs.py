@@ -32,6 +32,7 @@ from bs4_console.cli.output import complain, emit, table
 from bs4_console.cli.sessions import linked, pods, to_act_on
 from bs4_console.errors import UNREACHABLE, LinkError
 from bs4_console.pods.state import AttemptView, RunState
+from bs4_console.printable import one_line
 from bs4_console.run_log import status_file
 from bs4_console.run_log.record import FINAL, RunRecord
 
@@ -426,6 +427,8 @@ def _show(options: argparse.Namespace) -> int:
             print(f"  {'':10}{attempt.text}")
     for incident in record.incidents:
         print(f"  {'incident':10}{' '.join(incident.title.split())}")
+    for remark in record.remarks:
+        print(f"  {'remark':10}{one_line(remark)}")
     if record.tags:
         print(f"  {'tags':9} {', '.join(record.tags)}")
     run_curves.show(record)

@@ -182,6 +182,10 @@ class RunRecord:
     """What stands as `name: value` at the beginning of the run's section, or in its row of a table,
     by name.
     """
+    remarks: list[str] = field(default_factory=list)
+    """The paragraphs of the run's section that are nothing else in this record, those below a
+    heading with it in front.
+    """
     attempts: list[Attempt] = field(default_factory=list)
     incidents: list[Incident] = field(default_factory=list)
     lessons: list[str] = field(default_factory=list)
