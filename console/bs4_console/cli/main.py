@@ -109,7 +109,7 @@ _OTHER_WORDS = {
 
 #: Words that people try as verbs of a command, and the verb that does what they mean.
 _OTHER_VERBS = {
-    "runs": {"diff": "compare", "ls": "list"},
+    "runs": {"diff": "compare"},
 }
 
 
