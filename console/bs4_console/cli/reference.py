@@ -253,13 +253,17 @@ SHAPES = {
         "standing orders that the run gets again)"
     ),
     "run": (
-        "`run` {`name`, `state`, `status`, `status_note`, `date`, `model`, `config`, `version`, "
+        "`run` {`name`, `state`, `status`, `status_note`, `decided` (the status that a person gave "
+        "it), `still_on` (the pod on which it had not ended when that was last read), `date`, "
+        "`model`, `config`, `version`, "
         "`lineage` (what that version is based on), `phase`, `pod`, `pod_id`, `price` (dollars an "
         "hour), `start`, `end`, `wandb`, `trainer`, `step`, `max_steps`, `reward`, `pace_s`, "
         "`started_t`, `ended_t`, `source` (log, or a pod), `fields` (as written), "
+        "`remarks` [text], "
         "`step_times` [{`config`, `step_time`, `seconds`, `more` {column: text}}], `attempts` "
         "[{`title`, `text`, `started_t`, `ended_t`, `good`, `resume`, `overrides`, `phase`, "
-        "`number`, `config_digest`, `config_version`, `versions` {package: version}, `hardware` "
+        "`number`, `config_digest`, `config_version`, `config_based_on`, `versions` {package: "
+        "version}, `hardware` "
         "{name: text}, `commit`, `pod`}], `hardware` {name: text} (as last seen), `incidents` "
         "[{`title`, "
         "`text`, `state`, `t`, `playbooks`}], `lessons`, `notes` [{`t`, `who`, `text`, "
@@ -306,15 +310,18 @@ SHAPES = {
         "with an evaluation the objects of `launch` follow"
     ),
     "run-eta": (
-        "`run`, `done` (steps), `pace_s`, `price`, `cost_so_far`, `milestones` [{`step`, "
-        "`seconds`, `cost`}]"
+        "`run`, `ended` (then `milestones` is empty), `done` (steps), `pace_s` (or null), "
+        "`price`, `cost_so_far`, `milestones` [{`step`, `seconds`, `cost`}]"
     ),
     "run-rollouts": (
         "`run`, `file` (on the pod), `rollouts` [{`environment`, `example`, `reward` (null: it "
         "has none, or ended in an error), `error`, `messages` [{`role`, `text`}]}]"
     ),
     "run-report": "`run`, `text` (Markdown or HTML), `file` (that was written, or null)",
-    "run-note": "`run`, `text`, `lesson`, `price`, `status` (or null)",
+    "run-note": (
+        "`run`, `text`, `lesson`, `price`, `status` (or null), `still_on` (the pod on which it "
+        "trains all the same, or null)"
+    ),
     "run-tag": "`run`, `tags` (all that it has now)",
     "run-status": "`run`, `entry` (Markdown), `file` (what it was appended to, or null)",
     "run-truncation": (
@@ -351,7 +358,8 @@ SHAPES = {
     "runs-wandb": "`runs` [{`id`, `path`, `bytes` (null on a pod), `synced`, `argv`}], "
     "`waiting` [id]",
     "runs": (
-        "`runs` [{`pod`, `name`, `trainer`, `state`, `step`, `max_steps`, `adopted`, "
+        "`runs` [{`pod`, `name`, `trainer`, `state`, `status` (the word that a person gave it, or "
+        "the state, in capitals), `status_note`, `step`, `max_steps`, `adopted`, "
         "`output_dir`, `attempts` [{`number`, `started_t`, `resume`, `state`, `code`, `signal`, "
         "`good`, `ended_t`, `detail`}], `tags`}]; runs of the run log stand behind those of "
         "pods, as in `run`"

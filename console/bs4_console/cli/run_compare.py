@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import difflib
 import shlex
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 from bs4_console import files
+from bs4_console.cli import run_records
 from bs4_console.cli.output import emit, table
 from bs4_console.errors import NotApplicableError, RefusedError, UsageError
 from bs4_console.run_log import comparison
@@ -33,6 +35,57 @@ def configure_rollback(parser: argparse.ArgumentParser) -> None:
         "--output", required=True, type=Path, metavar="FILE", help="where to write the config"
     )
     parser.add_argument("--force", action="store_true", help="write over a file that is there")
+
+
+def chosen(words: Sequence[str]) -> tuple[RunRecord, RunRecord]:
+    """Return the two records that `words` ask to compare. A word is a run, or an attempt of it as
+    RUN@WHICH, in which WHICH is what `runs rollback --to` takes. A single word is a run: its newest
+    launch is compared with the newest one before it that had another config or other arguments.
+    Raises UsageError if a run or an attempt is not known, or if there are no two to compare.
+    """
+    asked = [_asked(word) for word in words]
+    records = {}
+    for name, _ in asked:
+        if name not in records:
+            records[name] = run_records.record_of(name)
+    sides = []
+    for name, which in asked:
+        record = records[name]
+        if which:
+            record = comparison.at(record, _chosen(record, _versions(record), which))
+        sides.append(record)
+    if len(words) == 1 and not asked[0][1]:
+        return _newest_two(sides[0])
+    if len(words) == 1 or asked[0] == asked[1]:
+        raise UsageError(
+            f"{words[0]} cannot be compared with itself.",
+            "Name two runs (`runs list` has them), or two attempts of one, as in "
+            "`runs compare RUN@1 RUN@2`.",
+        )
+    return sides[0], sides[1]
+
+
+def _asked(word: str) -> tuple[str, str]:
+    """Return the name of the run and the attempt that a word names, or "" for the whole run."""
+    name, at, which = word.rpartition("@")
+    if not at or word in run_records.records():
+        return word, ""
+    return name, which
+
+
+def _newest_two(record: RunRecord) -> tuple[RunRecord, RunRecord]:
+    """Return the newest launch of a run, behind the newest one that differs from it."""
+    launched = [attempt for attempt in record.attempts if attempt.config_digest]
+    for earlier in reversed(launched):
+        newest = launched[-1]
+        before = (earlier.config_digest, earlier.overrides)
+        if before != (newest.config_digest, newest.overrides):
+            return comparison.at(record, earlier), comparison.at(record, newest)
+    known = ", ".join(_named(attempt) for attempt in _versions(record))
+    raise UsageError(
+        f"{record.name} has been launched with one config and the same arguments only ({known}).",
+        "Name another run beside it.",
+    )
 
 
 def compare(one: RunRecord, other: RunRecord, *, as_json: bool) -> int:

@@ -28,14 +28,16 @@ def note(options: argparse.Namespace) -> int:
         raise UsageError("A status is no lesson.", "Write the lesson down by a second `runs note`.")
     if options.price is not None and not 0 <= options.price < 10_000:
         raise UsageError(f"${options.price:g} an hour is no price.", "Give US dollars an hour.")
-    run_records.record_of(options.record)
+    record = run_records.record_of(options.record)
+    status = (options.status or "").upper()
+    record.decided = status
     RunLog().note(
         options.record,
         options.text.strip(),
         who(),
         lesson=options.lesson,
         price=options.price,
-        status=(options.status or "").upper(),
+        status=status,
     )
     if options.json:
         emit(
@@ -45,9 +47,15 @@ def note(options: argparse.Namespace) -> int:
             lesson=options.lesson,
             price=options.price,
             status=options.status,
+            still_on=record.still_on or None,
         )
     else:
         print(f"Written down for {options.record}.")
+        if record.still:
+            print(
+                f"It is {record.still}: a note ends nothing, `bs4-console stop --pod "
+                f"{record.still_on} --run {record.name}` does."
+            )
     return 0
 
 

@@ -31,7 +31,12 @@ def own_records() -> dict[str, RunRecord]:
     for pod in record_fold.mirrored({pod.name for pod in pods(None)}):
         for state in pod.runs.values():
             found.setdefault(state.name, []).append(record_fold.fold(pod, state))
-    return {name: record_fold.continued(records) for name, records in found.items()}
+    joined = {name: record_fold.continued(records) for name, records in found.items()}
+    present = {pod.name for pod in pods(None)}
+    for record in joined.values():
+        if record.still_on not in present:
+            record.still_on = ""
+    return joined
 
 
 def records() -> dict[str, RunRecord]:
@@ -66,7 +71,7 @@ def record_of(name: str) -> RunRecord:
     known = records().get(name)
     asked = list(pods(None))
     if known is not None:
-        going = known.status not in FINAL
+        going = known.status not in FINAL or bool(known.still_on)
         asked = [pod for pod in asked if going and pod.name == known.source]
     asyncio.run(look_again(asked))
     found = records().get(name)

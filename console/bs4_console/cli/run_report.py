@@ -6,12 +6,13 @@ import argparse
 from pathlib import Path
 
 from bs4_console import files
-from bs4_console.cli import run_costs
+from bs4_console.cli import run_costs, run_eta
 from bs4_console.cli.output import emit
 from bs4_console.errors import RefusedError
 from bs4_console.run_log import report_page
 from bs4_console.run_log.config_texts import ConfigTexts
 from bs4_console.run_log.record import RunRecord
+from bs4_console.run_log.spending import Stay
 from bs4_console.secret import redacted
 
 
@@ -39,7 +40,8 @@ def report(record: RunRecord, options: argparse.Namespace) -> int:
     write = report_page.markdown
     if path is not None and path.suffix in (".html", ".htm"):
         write = report_page.page
-    text = redacted(write(record, run_costs.stays_of(record.name), _config(record)))
+    stays = run_costs.stays_of(record.name) or _written_stay(record)
+    text = redacted(write(record, stays, _config(record)))
     if path is not None:
         files.replace(path, text.encode())
     if options.json:
@@ -49,6 +51,20 @@ def report(record: RunRecord, options: argparse.Namespace) -> int:
     else:
         print(f"{path} has the report of {record.name}.")
     return 0
+
+
+def _written_stay(record: RunRecord) -> list[Stay]:
+    """Return the time of an imported run on its pod, as `runs eta` computes it, or nothing if it is
+    not known.
+    """
+    seconds = run_eta.lasted(record, record.pace_s) if record.source == "log" else None
+    if seconds is None:
+        return []
+    began = record.started_t or 0.0
+    pod = record.pod or "not written"
+    return [
+        Stay(run=record.name, pod=pod, began_t=began, until_t=began + seconds, price=record.price)
+    ]
 
 
 def _config(record: RunRecord) -> str:

@@ -30,8 +30,9 @@ from bs4_console.cli import (
 from bs4_console.cli.actions import act, exit_code
 from bs4_console.cli.output import complain, emit, table
 from bs4_console.cli.sessions import linked, pods, to_act_on
-from bs4_console.errors import UNREACHABLE, LinkError, UsageError
+from bs4_console.errors import UNREACHABLE, LinkError
 from bs4_console.pods.state import AttemptView, RunState
+from bs4_console.printable import one_line
 from bs4_console.run_log import status_file
 from bs4_console.run_log.record import FINAL, RunRecord
 
@@ -54,10 +55,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
     show = verbs.add_parser("show", help="all that is recorded of one run")
     compare = verbs.add_parser(
         "compare",
-        help="two runs side by side: settings, data, code, packages, hardware, and what came of it",
+        help="two runs, or two attempts of one, side by side: settings, data, code, packages, "
+        "hardware, and what came of it",
     )
-    compare.add_argument("record", metavar="RUN", help="the one")
-    compare.add_argument("other", metavar="OTHER", help="the other")
+    compare.add_argument(
+        "record",
+        metavar="RUN",
+        help="the one; RUN@2 is its attempt 2, RUN@v3 its newest attempt with that version",
+    )
+    compare.add_argument(
+        "other",
+        nargs="?",
+        metavar="OTHER",
+        help="the other (default: the newest launch of RUN, beside the one before that had another "
+        "config or other arguments)",
+    )
     back = verbs.add_parser(
         "rollback", help="write the config of an earlier version of a run again, as a file"
     )
@@ -238,13 +250,14 @@ async def _list(options: argparse.Namespace) -> int:
     tags = {name: record.tags for name, record in known.items()}
     if options.tag:
         found = [(pod, state) for pod, state in found if options.tag in tags.get(state.name, ())]
-    kept = {} if options.pod else known
-    for _, state in found:
-        kept.pop(state.name, None)
+    here = {state.name for _, state in found}
+    kept = {}
+    if not options.pod:
+        kept = {name: record for name, record in known.items() if name not in here}
     if options.tag:
         kept = {name: record for name, record in kept.items() if options.tag in record.tags}
     if options.json:
-        objects = [_as_dict(name, state, tags.get(state.name, [])) for name, state in found]
+        objects = [_as_dict(name, state, known.get(state.name)) for name, state in found]
         emit("runs", runs=objects + [_kept_dict(record) for record in kept.values()])
         return code
     if not options.tag:
@@ -261,17 +274,29 @@ async def _list(options: argparse.Namespace) -> int:
     rows = []
     for name, s in found:
         view = s.view
-        cells = [name, s.name, view.trainer, s.word, _or_dash(s.step)]
+        cells = [name, s.name, view.trainer, _state(s, known.get(s.name)), _or_dash(s.step)]
         rows.append([*cells, str(len(view.attempts)), view.output_dir])
     for r in kept.values():
         place = f"({_short(r.pod)})" if r.pod else "-"
         noted = _or_dash(r.status.lower())
         if noted == "running":
             noted = "was running"  # as it was noted; no pod of this list says so now
+        elif r.still:
+            noted = f"was running, noted {noted}"
         cells = [place, r.name, _or_dash(r.trainer), noted, _or_dash(r.step)]
         rows.append([*cells, str(len(r.attempts)), "-"])
     table(rows, ["pod", "run", "trainer", "state", "step", "attempts", "output"])
     return code
+
+
+def _state(run: RunState, record: RunRecord | None) -> str:
+    """Return what a pod says of a run, with what a person decided beside it if that is another
+    word.
+    """
+    decided = "" if record is None else record.decided.lower()
+    if decided in ("", run.word):
+        return run.word
+    return f"{run.word}, noted {decided}"
 
 
 def _without_archived(records: dict[str, RunRecord]) -> dict[str, RunRecord]:
@@ -310,6 +335,12 @@ class RunRow(TypedDict):
     """What the run does, in one word: "registered", "starting", "running", "finished", "failed" or
     "stopped".
     """
+    status: str
+    """The status word that a person gave the run, such as "ABANDONED", or else its state in
+    capitals.
+    """
+    status_note: str
+    """The reason for the status, in a person's words, or ""."""
     step: int | None
     max_steps: int | None
     adopted: bool
@@ -321,19 +352,22 @@ class RunRow(TypedDict):
     attempts: Sequence[AttemptView]
 
 
-def _as_dict(pod: str, state: RunState, tags: list[str]) -> RunRow:
-    """Return a pod's run with its tags as a JSON object."""
+def _as_dict(pod: str, state: RunState, record: RunRecord | None) -> RunRow:
+    """Return a pod's run as a JSON object, with what people wrote down for it in `record`."""
     view = state.view
+    record = record or RunRecord(name=view.name)
     return {
         "pod": pod,
         "name": view.name,
         "trainer": view.trainer,
         "state": state.word,
+        "status": record.decided or state.word.upper(),
+        "status_note": record.status_note,
         "step": state.step,
         "max_steps": view.max_steps,
         "adopted": view.adopted,
         "output_dir": view.output_dir,
-        "tags": tags,
+        "tags": record.tags,
         "attempts": list(view.attempts.values()),
     }
 
@@ -353,6 +387,7 @@ def _show(options: argparse.Namespace) -> int:
     print(
         f"{record.name}: {record.status.lower() or 'state unknown'}"
         + (f" ({record.status_note})" if record.status_note else "")
+        + (f", {record.still}" if record.still else "")
     )
     for name in (
         "model",
@@ -388,9 +423,14 @@ def _show(options: argparse.Namespace) -> int:
             print(f"  {name:9} {getattr(record, name)}")
     for row in record.step_times:
         print(f"  step time {row.config}: {row.step_time}")
-    for title, items in (("attempts", record.attempts), ("incidents", record.incidents)):
-        for item in items:
-            print(f"  {title[:-1]:10}{' '.join(item.title.split())}")
+    for attempt in record.attempts:
+        print(f"  {'attempt':10}{' '.join(attempt.title.split())}")
+        if attempt.number is not None and attempt.text:
+            print(f"  {'':10}{attempt.text}")
+    for incident in record.incidents:
+        print(f"  {'incident':10}{' '.join(incident.title.split())}")
+    for remark in record.remarks:
+        print(f"  {'remark':10}{one_line(remark)}")
     if record.tags:
         print(f"  {'tags':9} {', '.join(record.tags)}")
     run_curves.show(record)
@@ -406,12 +446,13 @@ def _show(options: argparse.Namespace) -> int:
 
 
 def _compare(options: argparse.Namespace) -> int:
-    """Print two runs side by side, and return 0. Raises UsageError if they are the same run."""
-    one, other = run_records.record_of(options.record), run_records.record_of(options.other)
-    if one.name == other.name:
-        raise UsageError(
-            f"{one.name} cannot be compared with itself.", "Name two runs; `runs list` has them."
-        )
+    """Print two runs, or two attempts of one, side by side, and return 0. Raises UsageError if they
+    are the same.
+    """
+    words = [options.record]
+    if options.other is not None:
+        words.append(options.other)
+    one, other = run_compare.chosen(words)
     return run_compare.compare(one, other, as_json=options.json)
 
 

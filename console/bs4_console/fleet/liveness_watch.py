@@ -243,8 +243,7 @@ class LostWatch:
         step that came since the link is up, because steps that are read again prove nothing.
         """
         if run.word in ("finished", "failed", "stopped"):
-            word = "finished" if run.word == "finished" else "failed"
-            known.add(Sign(now, "run", word, run.word), instead=True)
+            known.add(Sign(now, "run", run.word), instead=True)
         elif run.step_seen is not None and run.step_seen > pod.link.since:
             known.add(Sign(now, "run", "moving", seen_t=run.step_seen), instead=True)
 

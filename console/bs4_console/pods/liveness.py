@@ -26,7 +26,7 @@ Word = Literal["fine", "network-only", "rebooted", "hung", "reclaimed", "ended",
 #: silent). network: whether this machine reaches anything else (up, down). provider, wandb: the
 #: state of an external observation (running, stopped, gone, unknown). store: the object store has
 #: files of the run (seen). boot: the pod's boot id (in `value`). run: what the pod says of its run
-#: (moving, still, finished, failed).
+#: (moving, still, finished, failed, stopped).
 Source = Literal["ssh", "port", "network", "provider", "wandb", "store", "boot", "run"]
 
 #: Words of a link whose other end does not answer. With all other words a server has answered.

@@ -357,7 +357,8 @@ class PodState:
             return
         run = self.runs.setdefault(name, RunState(view=view))
         run.view = view
-        run.stopped = self._was_stopped(view)
+        attempt = view.attempt
+        run.stopped = attempt is not None and self.stop_of(name, attempt) is not None
 
     def _within_limits(self, record: JournalRecord) -> None:
         kind, runs, incidents = record.get("type"), self.ledger.runs, self.ledger.incidents
@@ -367,15 +368,17 @@ class PodState:
         if is_full and record["incident"] not in incidents:
             raise RecordRefused(f"the pod has {INCIDENTS_MOST:,} incidents already")
 
-    def _was_stopped(self, view: RunView) -> bool:
-        attempt = view.attempt
-        if attempt is None or attempt.ended_t is None:
-            return False
+    def stop_of(self, run: str, attempt: AttemptView) -> ActionView | None:
+        """Return the stop that a person submitted while this attempt of `run` lived and behind
+        which it ended, or None if there was none.
+        """
+        if attempt.ended_t is None:
+            return None
         for action in self.ledger.actions.values():
-            is_stop = action.kind == "stop" and action.run == view.name
+            is_stop = action.kind == "stop" and action.run == run
             if is_stop and attempt.started_t <= action.accepted_t <= attempt.ended_t:
-                return True
-        return False
+                return action
+        return None
 
     def apply_telemetry(self, record: Telemetry, *, kept: bool = False) -> None:
         """Apply one telemetry record, which was checked before, to the state. `kept` is True if the

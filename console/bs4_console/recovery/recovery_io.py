@@ -194,7 +194,7 @@ class RealHands:
         if run is None:
             return []
         if run.word in ("finished", "failed", "stopped"):
-            return [Sign(now, "run", "finished" if run.word == "finished" else "failed", run.word)]
+            return [Sign(now, "run", run.word)]
         for incident in state.ledger.open_incidents(self.run):
             if incident.failure == "run-stalled":
                 return [Sign(now, "run", "still", incident.summary, run.step_seen)]

@@ -11,6 +11,7 @@ from bs4_console.configs.diff import compare
 from bs4_console.run_log import eta
 from bs4_console.run_log.config_texts import ConfigTexts, parsed
 from bs4_console.run_log.record import Attempt, RunRecord
+from bs4_console.run_log.text import utc
 
 Part = Literal["run", "settings", "data", "code", "packages", "hardware", "result"]
 
@@ -81,6 +82,40 @@ def rows(one: RunRecord, other: RunRecord, texts_of: TextsOf = ConfigTexts) -> l
     found += _hardware(_machine(one, newest[0]), _machine(other, newest[1]))
     found += _results(one, other)
     return found
+
+
+def at(record: RunRecord, attempt: Attempt) -> RunRecord:
+    """Return the part of a run's record that is about one attempt of it, to be compared. What is
+    recorded of the whole run only, such as its rewards, is unknown in it.
+    """
+    several = len({one.pod for one in record.attempts if one.pod}) > 1
+    place = f"{attempt.pod}/" if several else ""
+    began, ended = attempt.started_t or 0.0, attempt.ended_t
+    incidents = []
+    for one in record.incidents:
+        if one.t is not None and one.t >= began and (ended is None or one.t <= ended):
+            incidents.append(one)
+    here = attempt.pod in ("", record.pod)
+    return RunRecord(
+        name=f"{record.name}@{place}{attempt.number}",
+        source=record.source,
+        model=record.model,
+        config=record.config,
+        version=attempt.config_version,
+        lineage=attempt.config_based_on,
+        phase=attempt.phase,
+        pod=attempt.pod or record.pod,
+        price=record.price if here else None,
+        trainer=record.trainer,
+        start="" if attempt.started_t is None else utc(attempt.started_t),
+        end="" if ended is None else utc(ended),
+        started_t=attempt.started_t,
+        ended_t=ended,
+        max_steps=record.max_steps,
+        attempts=[attempt],
+        incidents=incidents,
+        hardware=record.hardware if here else {},
+    )
 
 
 def _launched(record: RunRecord) -> Attempt | None:

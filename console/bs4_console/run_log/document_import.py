@@ -5,7 +5,7 @@ the text, so nothing is lost.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import starmap
 
 from bs4_console.run_log import written_values
@@ -38,6 +38,7 @@ def record(chunk: Chunk) -> RunRecord:
     head, parts = _parts(lines(chunk.text)[1:])
     run = RunRecord(name=heading["name"], date=(heading["date"] or "").strip())
     run.fields = _fields(head)
+    run.remarks = _paragraphs(_free(head))
     _known_fields(run, heading["status"] or "")
     run.version = written_values.config_version(run.config, [title for title, _ in parts])
     if issue := run.fields.get("Issue", ""):
@@ -143,6 +144,28 @@ def _fields(head: Sequence[Line]) -> dict[str, str]:
     return fields
 
 
+def _free(head: Sequence[Line]) -> Iterator[Line]:
+    """Yield the lines that belong to no field."""
+    inside = False
+    for line in head:
+        is_further = line.bare.startswith((" ", "\t")) and bool(line.bare.strip())
+        inside = bool(_FIELD.fullmatch(line.prose)) or (inside and is_further)
+        if not inside:
+            yield line
+
+
+def _paragraphs(body: Iterable[Line]) -> list[str]:
+    """Return the paragraphs of prose, each on one line. Code, tables and rules are left out."""
+    found = [""]
+    for line in body:
+        text = line.prose.strip()
+        if not text:
+            found.append("")
+        elif not text.startswith("|") and not re.fullmatch(r"-{3,}", text):
+            found[-1] = f"{found[-1]} {text}".strip()
+    return [paragraph for paragraph in found if paragraph]
+
+
 def _known_fields(run: RunRecord, heading_status: str) -> None:
     say = {}
     for name, value in run.fields.items():
@@ -205,6 +228,8 @@ def _part(run: RunRecord, title: str, body: Sequence[Line]) -> None:
         run.incidents += found
     elif re.search(r"\b(attempts?|memory .*journey)\b", lower):
         run.attempts += [Attempt(title=head, text=more) for head, more in _items(body)]
+    else:
+        run.remarks += [f"{title}: {paragraph}" for paragraph in _paragraphs(body)]
 
 
 def _marks(run: RunRecord, body: Sequence[Line]) -> None:

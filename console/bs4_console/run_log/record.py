@@ -4,6 +4,7 @@ adds.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import chain
@@ -14,6 +15,8 @@ from bs4_console.run_log.validation import Validation
 
 #: The status words of a run that is over.
 FINAL = ("COMPLETED", "FINISHED", "ABANDONED", "POSTMORTEM", "FAILED", "STOPPED", "CANCELLED")
+#: How many digits of a config's digest people read.
+_DIGITS = 8
 
 
 @dataclass
@@ -41,10 +44,10 @@ class Attempt:
 
     `number` is the agent's number of the attempt, and `pod` the name of the pod on which it ran.
     The others are known only if it was launched from a console: `config_digest` is the digest of
-    its config's values, `config_version` the config's version in the registry beside it, `versions`
-    are those of the installed packages by name, `hardware` are facts about the machine, and
-    `commit` is the one that was checked out where the trainer is. An unknown value is "", {} or
-    None.
+    its config's values, `config_version` the config's version in the registry beside it,
+    `config_based_on` the version from which that one was made, `versions` are those of the
+    installed packages by name, `hardware` are facts about the machine, and `commit` is the one that
+    was checked out where the trainer is. An unknown value is "", {} or None.
     """
 
     title: str
@@ -58,10 +61,24 @@ class Attempt:
     number: int | None = None
     config_digest: str = ""
     config_version: str = ""
+    config_based_on: str = ""
     versions: dict[str, str] = field(default_factory=dict)
     hardware: dict[str, str] = field(default_factory=dict)
     commit: str = ""
     pod: str = ""
+
+    @property
+    def launch(self) -> str:
+        """Return what the attempt was launched with, such as "config v3 (1f0a7de2), arguments
+        --ckpt.keep-last 3", or "" if that is not recorded.
+        """
+        said = []
+        if self.config_digest:
+            words = ("config", self.config_version, f"({self.config_digest[:_DIGITS]})")
+            said.append(" ".join(filter(None, words)))
+        if self.overrides:
+            said.append(f"arguments {shlex.join(self.overrides)}")
+        return ", ".join(said)
 
 
 @dataclass
@@ -134,6 +151,12 @@ class RunRecord:
     status: str = ""
     status_note: str = ""
     """The reason for the status, in a person's words, or ""."""
+    decided: str = ""
+    """The status word that a person gave the run in a note, or ""."""
+    still_on: str = ""
+    """The pod of the inventory on which the newest attempt had not ended when it was last read, or
+    "" if it had ended, or if there is no such pod.
+    """
     date: str = ""
     model: str = ""
     config: str = ""
@@ -158,6 +181,10 @@ class RunRecord:
     fields: dict[str, str] = field(default_factory=dict)
     """What stands as `name: value` at the beginning of the run's section, or in its row of a table,
     by name.
+    """
+    remarks: list[str] = field(default_factory=list)
+    """The paragraphs of the run's section that are nothing else in this record, those below a
+    heading with it in front.
     """
     attempts: list[Attempt] = field(default_factory=list)
     incidents: list[Incident] = field(default_factory=list)
@@ -200,6 +227,16 @@ class RunRecord:
             return None
         return self.ended_t - self.started_t
 
+    @property
+    def still(self) -> str:
+        """Return where a run goes on that a person has called over, such as "still running on podA
+        at $3.50 an hour". Return "" for a run that nobody has called over, or that has ended.
+        """
+        if not self.still_on or not self.decided:
+            return ""
+        price = "" if self.price is None else f" at ${self.price:.2f} an hour"
+        return f"still running on {self.still_on}{price}"
+
     def mark(self, notes: Sequence[Note]) -> None:
         """Set the run's status, and the reason for it, to the newest that a person gave in `notes`.
         Notes without a status are ignored. So are notes that were written before the newest attempt
@@ -209,6 +246,7 @@ class RunRecord:
         for note in sorted(notes, key=attrgetter("t")):
             if note.status and note.t >= began:
                 self.status, self.status_note = note.status, note.text
+                self.decided = note.status
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields of the record as a dictionary, for JSON output. The rewards of single

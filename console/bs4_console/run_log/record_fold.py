@@ -137,6 +137,8 @@ def fold(pod: PodState, run: RunState) -> RunRecord:
         record.date = time.strftime("%Y-%m-%d", time.gmtime(record.started_t))
         record.start = utc(record.started_t)
         record.ended_t = attempts[-1].ended_t
+        if attempts[-1].state != "ended" and not pod.former:
+            record.still_on = pod.name
     if record.ended_t is not None:
         record.end = utc(record.ended_t)
     for attempt in attempts:
@@ -145,13 +147,16 @@ def fold(pod: PodState, run: RunState) -> RunRecord:
             resumed = f", resumed from step {attempt.resume}"
         ended = ""
         if attempt.ended_t is not None:
-            how = _how(attempt.good, attempt.code, attempt.signal)
-            ended = f"ended {utc(attempt.ended_t)}, {how}"
+            how = f"{_how(attempt.good, attempt.code, attempt.signal)} {attempt.detail}"
+            stop = pod.stop_of(view.name, attempt)
+            if stop is not None and not attempt.good:
+                how = f"stopped by {one_line(stop.who) or 'nobody named'}"
+            ended = f"ended {utc(attempt.ended_t)}, {how}".strip()
         plan = plans.get(attempt.number, Launched())
         record.attempts.append(
             Attempt(
                 title=f"{_beginning(attempt.number, attempt.started_t)}{resumed}",
-                text=f"{ended} {attempt.detail}".strip(),
+                text=ended,
                 started_t=attempt.started_t,
                 ended_t=attempt.ended_t,
                 good=attempt.good,
@@ -161,6 +166,7 @@ def fold(pod: PodState, run: RunState) -> RunRecord:
                 number=attempt.number,
                 config_digest=plan.digest,
                 config_version=plan.version,
+                config_based_on=plan.based_on,
                 versions=dict(plan.versions),
                 hardware=dict(plan.hardware),
                 commit=plan.commit,
@@ -180,12 +186,13 @@ def continued(records: Iterable[RunRecord]) -> RunRecord:
     """Return one record of a run that began on one pod and went on on others. `records` are its
     records, one for each pod, at least one. Attempts, incidents, notes and rewards of all pods are
     joined in their order, and the start is the first one. Everything else is taken from the record
-    of the pod on which the run began last.
+    of the pod on which the run began last. The text of an attempt also says what it was launched
+    with.
     """
     ordered = sorted(records, key=lambda record: record.started_t or 0.0)
     *_, last = ordered
     if len(ordered) == 1:
-        return last
+        return _launched_with(last)
     attempts, incidents, notes = [], [], []
     rewards: dict[int, float] = {}
     for record in ordered:
@@ -195,15 +202,44 @@ def continued(records: Iterable[RunRecord]) -> RunRecord:
         notes += record.notes
         rewards.update(record.rewards)
     first = ordered[0]
+    return _launched_with(
+        replace(
+            last,
+            attempts=attempts,
+            incidents=incidents,
+            notes=notes,
+            rewards=sorted(rewards.items()),
+            started_t=first.started_t,
+            start=first.start,
+            date=first.date,
+        )
+    )
+
+
+def _launched_with(record: RunRecord) -> RunRecord:
+    """Return the record with what each attempt was launched with in its text. An attempt whose
+    config has no version, as behind a restore that brought the file without the registry beside it,
+    gets that of another attempt with the same config.
+    """
+    known: dict[str, Attempt] = {}
+    for attempt in record.attempts:
+        if attempt.config_digest and attempt.config_version:
+            known[attempt.config_digest] = attempt
+    attempts, newest = [], Attempt(title="")
+    for attempt in record.attempts:
+        named = attempt if attempt.config_version else known.get(attempt.config_digest, attempt)
+        told = replace(
+            attempt, config_version=named.config_version, config_based_on=named.config_based_on
+        )
+        told.text = "; ".join(filter(None, (one_line(told.launch), attempt.text)))
+        attempts.append(told)
+        if told.config_digest:
+            newest = told
     return replace(
-        last,
+        record,
         attempts=attempts,
-        incidents=incidents,
-        notes=notes,
-        rewards=sorted(rewards.items()),
-        started_t=first.started_t,
-        start=first.start,
-        date=first.date,
+        version=record.version or newest.config_version,
+        lineage=record.lineage or newest.config_based_on,
     )
 
 

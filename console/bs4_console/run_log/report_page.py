@@ -129,6 +129,7 @@ def _sections(run: RunRecord, stays: Sequence[Stay], config: str) -> Iterator[Se
             title="Learned",
             items=[*run.lessons, *(note.text for note in run.notes if note.lesson)],
         ),
+        Section(title="As written", items=run.remarks),
         Section(
             title="Notes",
             items=[f"{n.who}: {n.text}" for n in run.notes if not n.lesson and not n.status],
@@ -140,7 +141,9 @@ def _sections(run: RunRecord, stays: Sequence[Stay], config: str) -> Iterator[Se
 
 
 def _facts(run: RunRecord) -> list[list[str]]:
-    """Return the facts about a run that are known, as rows."""
+    """Return the facts about a run that are known, as rows, and behind them the other fields of
+    an imported run.
+    """
     rows = []
     for name, title in _FACTS.items():
         if value := getattr(run, name):
@@ -154,6 +157,10 @@ def _facts(run: RunRecord) -> list[list[str]]:
         rows.append(["Reward", f"{run.reward:.4f}"])
     if run.pace_s is not None:
         rows.append(["Step time", f"{run.pace_s:.1f} s"])
+    shown = {run.name, *(value for _, value in rows)}
+    for name, value in run.fields.items():
+        if run.source == "log" and value and value not in shown:
+            rows.append([name, value])
     return rows
 
 

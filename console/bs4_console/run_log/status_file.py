@@ -64,6 +64,9 @@ def append(path: Path, text: str) -> None:
 
 
 def _health(run: RunRecord, trouble: bool) -> str:
+    if run.still:
+        health = DEGRADED if trouble or run.step is None else HEALTHY
+        return f"{health} (noted as {run.decided.lower()}, {run.still})"
     if run.status == "RUNNING":
         if trouble:
             return DEGRADED

@@ -193,6 +193,27 @@ def test_a_cost_up_to_an_end_that_is_not_understood_is_unknown(console: Console,
     assert f"its end ({end}) is no time" in console.err
 
 
+def test_a_run_that_has_ended_has_no_future(console: Console) -> None:
+    ended = (
+        "\n### Run: parrot-v2 (2026-01-03) - COMPLETED\n\n- **Pod**: 1x H100 ($2.00/hr)\n"
+        "- **Start**: 2026-01-03 10:00 UTC\n- **End**: 2026-01-03 13:00 UTC\n"
+    )
+    (console.root / "runs.md").write_text(DOCUMENT + ended)
+    console("runs", "import", str(console.root / "runs.md"))
+    assert console("runs", "eta", "parrot-v2") == (
+        "parrot-v2 has ended (completed); it has cost $6.00.\n"
+    )
+    told = console.json("runs", "eta", "parrot-v2")
+    assert (told["ended"], told["cost_so_far"], told["milestones"]) == (True, 6.0, [])
+    assert console.json("runs", "eta", "parrot-v2", "--pace", "180")["milestones"]
+
+    console("runs", "eta", "parrot-v1", code=2)
+    console("runs", "note", "parrot-v1", "too slow", "--status", "abandoned")
+    assert console("runs", "eta", "parrot-v1") == (
+        "parrot-v1 has ended (abandoned) with 80 steps done; what it has cost is not known.\n"
+    )
+
+
 def test_what_cannot_be_done_is_said(console: Console) -> None:
     for words, said in (
         (["show", "nobody"], "runs list"),

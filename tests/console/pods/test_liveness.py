@@ -237,7 +237,7 @@ _words: dict[Source, list[str]] = {
     "provider": ["running", "stopped", "gone", "unknown"],
     "wandb": ["running", "stopped", "gone", "unknown"],
     "store": ["seen", "unknown"],
-    "run": ["moving", "still", "finished", "failed"],
+    "run": ["moving", "still", "finished", "failed", "stopped"],
 }
 _sign = st.sampled_from(sorted(_words)).flatmap(
     lambda source: st.builds(

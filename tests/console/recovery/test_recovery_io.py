@@ -23,6 +23,7 @@ from bs4_console import providers
 from bs4_console.errors import RefusedError, Unreachable
 from bs4_console.fleet.liveness_probe import beside_the_link
 from bs4_console.pods.inventory import Inventory, Pod
+from bs4_console.pods.liveness import judge
 from bs4_console.providers.base import label_of
 from bs4_console.provision.rent import Patience, Provisioner
 from bs4_console.recovery.config import RunConfig
@@ -273,3 +274,26 @@ async def test_while_a_new_step_is_waited_for_each_incident_of_the_attempt_is_to
     for _ in range(2):
         assert await does.report(Where(pod="alpha")) is not None
     assert told == [("alpha", "of-now")]
+
+
+async def test_a_run_that_a_person_stopped_is_not_said_to_have_failed(
+    cloud: Cloud, tmp_path: Path
+) -> None:
+    pod = fixtures.connected("alpha", "root@192.0.2.41:22")
+    fixtures.start_run(pod, "demo", "prime-rl", 400, 60)
+    stop = {"event": "accepted", "action": "S", "kind": "stop", "run": "demo", "who": "root@vm"}
+    fixtures.journal(pod, "action", 30, **stop)
+    ended = {"event": "attempt-ended", "run": "demo", "attempt": 1, "code": 1, "good": False}
+    fixtures.journal(pod, "run", 20, **ended)
+
+    class Near:
+        @contextlib.asynccontextmanager
+        async def linked(self, *_: Any, **__: Any) -> AsyncIterator[Any]:
+            yield SimpleNamespace(state=pod)
+
+    reach: Any = Near()
+    inventory = Inventory(tmp_path / "pods.toml")
+    inventory.add(Pod(name="alpha", host="192.0.2.41"))
+    does = replace(hands(cloud, tmp_path), reach=reach, inventory=inventory)
+    signs = await does.signs(Where(pod="alpha"))
+    assert judge("alpha", signs, does.clock()).sentence == "alpha answers; its run is stopped."

@@ -93,6 +93,33 @@ def test_the_page_has_a_figure_and_nothing_that_acts() -> None:
     assert "nan" not in report_page.page(flat, [], "")
 
 
+def test_an_imported_run_has_pod_cost_and_what_else_was_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("CONFIG", "DATA", "STATE"):
+        monkeypatch.setenv(f"BS4_{name}_DIR", str(tmp_path / name.lower()))
+    (tmp_path / "runs.md").write_text(
+        "### Run: grpo (2026-01-02) - ABANDONED\n\n- **Pod**: 4x H100 ($10.00/hr)\n"
+        "- **Start**: 2026-01-02 10:00 UTC\n- **End**: 2026-01-02 13:00 UTC\n"
+        "- **Learner**: two of\n  the four GPUs\n\nReward collapsed.\nReason: lr 5e-5.\n\n"
+        "#### Analysis\n\nToo fast.\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n---\n"
+    )
+    assert main(["runs", "import", str(tmp_path / "runs.md")]) == 0
+    capsys.readouterr()
+    assert main(["runs", "report", "grpo"]) == 0
+    told = capsys.readouterr().out
+    for wanted in (
+        "| Pod | 4x H100 ($10.00/hr) |",
+        "| Learner | two of the four GPUs |",
+        "| 4x H100 ($10.00/hr) | 3h 00m | $30.00 |",
+        "## As written\n\n- Reward collapsed. Reason: lr 5e-5.\n- Analysis: Too fast.\n",
+    ):
+        assert wanted in told, wanted
+    assert told.count("2026-01-02 10:00 UTC") == 1
+    assert main(["runs", "show", "grpo"]) == 0
+    assert "  remark    Reward collapsed. Reason: lr 5e-5.\n" in capsys.readouterr().out
+
+
 def test_the_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -83,7 +83,7 @@ def test_two_pods_with_one_run_are_one_history_in_order() -> None:
     assert (whole.started_t, whole.start) == (records[1].started_t, records[1].start)
     assert [step for step, _ in whole.rewards] == list(range(1, 51)), "each step once"
     assert dict(whole.rewards)[40] == dict(records[0].rewards)[40], "the later one counts"
-    assert continued(records[:1]) is records[0]
+    assert continued(records[:1]) == records[0]
 
 
 def test_a_machine_that_was_replaced_under_its_pods_name_is_paid_until_its_newest_step() -> None:
