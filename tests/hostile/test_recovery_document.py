@@ -26,7 +26,7 @@ from bs4_console.providers.base import label_of
 from bs4_console.providers.errors import NoKey
 from bs4_console.provision.rent import Provisioner
 from bs4_console.recovery.recovery_io import RealHands
-from bs4_console.recovery.recovery_types import Absent, Outcome, Saved
+from bs4_console.recovery.recovery_types import Absent, Limits, Outcome, Saved
 from bs4_console.recovery.state import Attempt, Records, State, Where
 from bs4_practice.cloud import Cloud, running
 from tests.console.recovery.recovering import (
@@ -34,6 +34,7 @@ from tests.console.recovery.recovering import (
     LAYOUT,
     Machine,
     World,
+    WorldHands,
     WorldStore,
     controller,
 )
@@ -284,6 +285,33 @@ async def test_in_mode_ask_what_was_confirmed_here_is_done_to_its_end(tmp_path: 
     world.finished, world.saved = True, Saved(40, 10**9)
     assert (await poll()).word == "finished"
     assert world.ended == ["101", "102"]
+
+
+async def test_a_confirmed_recovery_goes_on_under_a_changed_price_cap_and_as_nothing_else(
+    tmp_path: Path,
+) -> None:
+    """The document cannot say later that it began at another machine or step."""
+    world = World(takes=1)
+    world.lose()
+    does = WorldHands(world)
+
+    async def poll(**more: Any) -> Outcome:
+        world.now += 60.0
+        return await controller(world, tmp_path / "here", does, mode="ask", **more).poll()
+
+    asked = await poll()
+    assert asked.plan is not None
+    assert (await poll(confirm=asked.plan["hash"])).word == "recovering"
+    assert (await poll(limits=Limits(9.0, 100.0, 500.0))).word == "recovering"
+    under_way = Records(store=WorldStore(world), layout=LAYOUT, directory=tmp_path).load()
+    assert under_way is not None
+    for forged in (
+        replace(under_way, phase="renting", where=under_way.where, before=None),
+        under_way.with_attempt(step_before=5),
+    ):
+        WorldStore(world).write(LAYOUT.recovery, forged.encode())
+        assert (await poll()).word == "plan"
+    assert world.ended == []
 
 
 @pytest.fixture

@@ -385,12 +385,12 @@ class Controller:
             return ""
         attempt, lost = state.attempt, state.before or state.where
         decided = self._decided_plan(lost, attempt.step_before, len(state.attempts))
-        plan = _hash(decided, attempt.label)
+        plan, known_by = _hash(decided, attempt.label), _without_price(decided, attempt.label)
         # The work is done on the machine that the confirmed recovery has rented.
         its_own = state.phase == "renting" or state.where.label == attempt.label
         if its_own and self._confirms(plan):
-            self.records.decide("recovery", attempt.label, plan)
-        if its_own and self.records.decided("recovery", attempt.label, plan):
+            self.records.decide("recovery", attempt.label, known_by)
+        if its_own and self.records.decided("recovery", attempt.label, known_by):
             return ""
         return plan
 
@@ -438,7 +438,7 @@ class Controller:
         )
         before = state
         decided = self._decided_plan(state.where, saved.step, len(state.attempts) + 1)
-        self.records.decide("recovery", label, _hash(decided, label))
+        self.records.decide("recovery", label, _without_price(decided, label))
         state = await self._save(
             state, "renting", attempts=(*state.attempts, attempt), plan_hash=plan["hash"]
         )
@@ -755,6 +755,13 @@ def _hash(plan: DecidedPlan, label: str = "") -> str:
     stays the same while nothing of that changes.
     """
     return hashlib.sha256(f"{json.dumps(plan, sort_keys=True)}{label}".encode()).hexdigest()
+
+
+def _without_price(plan: DecidedPlan, label: str) -> str:
+    """Return the hash by which this machine's journal knows a confirmed recovery. It leaves out the
+    price cap: that holds when the machine is rented, and a person may change it later.
+    """
+    return _hash({**plan, "max_price": 0.0}, label)
 
 
 def _left_alone(left: Sequence[Where]) -> str:
