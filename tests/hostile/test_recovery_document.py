@@ -314,6 +314,30 @@ async def test_a_confirmed_recovery_goes_on_under_a_changed_price_cap_and_as_not
     assert world.ended == []
 
 
+@pytest.mark.parametrize("told", [False, True])
+async def test_a_finished_run_whose_machine_is_gone_is_finished_and_decides_nothing(
+    tmp_path: Path, told: bool
+) -> None:
+    """It is asked for no last set. The label may be that of a machine which lives."""
+    earlier = replace(RENTED, pod="demo-8", instance="8", label=label_of("demo", ulid()))
+    world = world_with_a_rented_machine(
+        State(
+            run="demo", where=RENTED, phase="finishing", named="alpha", told=told, left=(earlier,)
+        )
+    )
+    world.machines["8"] = Machine(earlier.label, "8", step=60)
+    del world.machines["9"]
+    world.links["9"] = False
+    here = controller(world, tmp_path / "here", mode="ask")
+    outcome = await here.poll()
+    assert (outcome.word, outcome.exit_code) == ("finished", 1)
+    assert "vast has demo-9 (vast 9) no longer" in outcome.sentence
+    assert "demo-8 (vast 8)" in outcome.sentence
+    assert world.ended == []
+    assert not here.records.decided("end", RENTED.label)
+    assert (await here.poll()).exit_code == 0
+
+
 @pytest.fixture
 def cloud() -> Iterator[Cloud]:
     with running() as found:

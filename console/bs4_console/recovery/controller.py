@@ -63,6 +63,7 @@ _CODES: Mapping[Word, int] = {
 #: Seconds. A request and the poll after it fit into this time. If a grant has less time left,
 #: nothing is rented and nothing is ended.
 SPEND_S = 90.0
+_BY_HAND = "What may be ended ends with `bs4-console provision terminate`."
 
 
 @dataclass(kw_only=True)
@@ -620,16 +621,17 @@ class Controller:
         was started again on it meanwhile, the controller watches it again.
         """
         report = await self.hands.report(state.where)
-        if (
-            report is None
-            and not state.told
-            and not (verdict := await self.verdict(state.where)).lost
-        ):
-            text = (
-                f"{self.run} is finished, and {state.where.pod} cannot be asked whether it was "
-                "started there again; it is left alone."
-            )
-            return Outcome("finishing", text, UNREACHABLE, verdict)
+        may = self._may_end(state.where)
+        if report is None and not (state.told and may):
+            verdict = await self.verdict(state.where)
+            if not verdict.lost:
+                text = (
+                    f"{self.run} is finished, and {state.where.pod} cannot be asked whether it was "
+                    "started there again; it is left alone."
+                )
+                return Outcome("finishing", text, UNREACHABLE, verdict)
+            if verdict.word == "ended" and not may:
+                return await self._gone(state, verdict)
         if report is None or report.finished:
             return await self._finish(state, report)
         if self.dry:
@@ -643,6 +645,21 @@ class Controller:
         await self._save(state, "watching", done=False, told=False)
         text = f"{self.run} was to end, and goes on at {state.where.pod}: it is looked after again."
         return await self._released(Outcome("watching", text, 0))
+
+    async def _gone(self, state: State, verdict: Verdict) -> Outcome:
+        """Record that a finished run's machine is gone, which nobody here has decided to end. Only
+        the shared state says that it was to go, so nothing is decided and no end is ordered for it.
+        """
+        text = f"{self.run} is finished, and {state.where.provider} has {state.where} no longer."
+        if not self.dry:
+            state = await self._clear(state)
+            await self.lease.hold()
+            await self._save(state.ended(state.where, self.wall()), "finished", told=False)
+            await self.lease.release()
+        if state.left:
+            names = ", ".join(str(where) for where in state.left)
+            text += f" Earlier machines were not ended: {names}. {_BY_HAND}"
+        return Outcome("finished", text, FINDING if state.left else 0, verdict)
 
     async def _finish(self, state: State, report: Report | None = None) -> Outcome:
         """End the machine of a run that ended well. The machine is ended only if it was rented, and
@@ -771,7 +788,4 @@ def _left_alone(left: Sequence[Where]) -> str:
     if not left:
         return ""
     names = ", ".join(str(where) for where in left)
-    return (
-        f"Not ended, because that was not decided on this machine: {names}. If it may be, use "
-        "`bs4-console provision terminate`."
-    )
+    return f"Not ended, because that was not decided on this machine: {names}. {_BY_HAND}"
