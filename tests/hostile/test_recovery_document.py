@@ -287,6 +287,29 @@ async def test_in_mode_ask_what_was_confirmed_here_is_done_to_its_end(tmp_path: 
     assert world.ended == ["101", "102"]
 
 
+async def test_what_waits_to_be_confirmed_says_what_it_costs_and_ends_once_it_is_confirmed(
+    tmp_path: Path,
+) -> None:
+    world = world_with_a_rented_machine(UNDER_WAY)
+    world.lose()
+
+    async def poll(**more: Any) -> Outcome:
+        return await controller(world, tmp_path / "here", mode="ask", **more).poll()
+
+    world.now = UNDER_WAY.attempt.t + 600.0
+    early = await poll()
+    assert "rented 10 minutes ago at $2.00 an hour" in early.sentence
+    assert "go on with recover --run demo --plan" in early.sentence
+    world.now = UNDER_WAY.attempt.t + 75 * 60.0
+    late = await poll()
+    assert (late.word, world.ended) == ("plan", [])
+    assert "rented 75 minutes ago at $2.00 an hour" in late.sentence
+    assert "more than the 60 minutes" in late.sentence
+    plan = late.sentence.partition("--plan ")[2][:16]
+    assert (await poll(confirm=plan)).word == "stopped"
+    assert world.ended == ["9"]
+
+
 async def test_a_confirmed_recovery_goes_on_under_a_changed_price_cap_and_as_nothing_else(
     tmp_path: Path,
 ) -> None:

@@ -495,12 +495,7 @@ class Controller:
                 "The next look sees how.",
             )
         if plan := self._to_confirm(state):
-            text = (
-                f"{self.run} is being recovered on {state.attempt.label} ({state.phase}), and "
-                "nobody has confirmed that on this machine: the plan "
-                f"{plan[:16]} waits. If you know of it, confirm it with --plan {plan[:16]}; else "
-                "look who writes to the store."
-            )
+            text = self._unconfirmed(state, plan[:16])
             return await self._released(Outcome("plan", text, REFUSED))
         if state.phase == "renting":
             try:
@@ -535,6 +530,30 @@ class Controller:
         if state.why:
             text += f" Ordered before, and refused there: {state.why}"
         return await self._released(Outcome("recovered", text, 0, lost=lost))
+
+    def _unconfirmed(self, state: State, plan: str) -> str:
+        """Return a text about a recovery that only the shared state says is under way: how long its
+        machine waits, what it costs by that state, and what a person can do. `plan` is the
+        beginning of the hash by which the recovery is confirmed.
+        """
+        attempt = state.attempt
+        waits_s, ready_s = self.wall() - attempt.t, self.limits.ready_s
+        text = (
+            f"{self.run} is being recovered on {attempt.label} ({state.phase}), and nobody has "
+            f"confirmed that on this machine: the plan {plan} waits. By recovery.json the machine "
+            f"was rented {max(0.0, waits_s) / 60:.0f} minutes ago at ${attempt.price:.2f} an hour; "
+            "it costs that until it is ended, and is not ended while nobody confirms. "
+        )
+        if waits_s > ready_s:
+            return text + (
+                f"That is more than the {ready_s / 60:.0f} minutes that a recovery may take: "
+                f"recover --run {self.run} --plan {plan} ends it. If you do not know of it, look "
+                "who writes to the store, and with `bs4-console provision list` what is rented."
+            )
+        return text + (
+            f"If you know of it, go on with recover --run {self.run} --plan {plan}, or end it "
+            "with `bs4-console provision terminate`; else look who writes to the store."
+        )
 
     async def _released(self, outcome: Outcome) -> Outcome:
         """Release the lease and return the outcome."""
