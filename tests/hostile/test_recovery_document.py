@@ -26,7 +26,7 @@ from bs4_console.providers.base import label_of
 from bs4_console.providers.errors import NoKey
 from bs4_console.provision.rent import Provisioner
 from bs4_console.recovery.recovery_io import RealHands
-from bs4_console.recovery.recovery_types import Absent, Outcome, Saved
+from bs4_console.recovery.recovery_types import Absent, Limits, Outcome, Saved
 from bs4_console.recovery.state import Attempt, Records, State, Where
 from bs4_practice.cloud import Cloud, running
 from tests.console.recovery.recovering import (
@@ -34,6 +34,7 @@ from tests.console.recovery.recovering import (
     LAYOUT,
     Machine,
     World,
+    WorldHands,
     WorldStore,
     controller,
 )
@@ -284,6 +285,80 @@ async def test_in_mode_ask_what_was_confirmed_here_is_done_to_its_end(tmp_path: 
     world.finished, world.saved = True, Saved(40, 10**9)
     assert (await poll()).word == "finished"
     assert world.ended == ["101", "102"]
+
+
+async def test_what_waits_to_be_confirmed_says_what_it_costs_and_ends_once_it_is_confirmed(
+    tmp_path: Path,
+) -> None:
+    world = world_with_a_rented_machine(UNDER_WAY)
+    world.lose()
+
+    async def poll(**more: Any) -> Outcome:
+        return await controller(world, tmp_path / "here", mode="ask", **more).poll()
+
+    world.now = UNDER_WAY.attempt.t + 600.0
+    early = await poll()
+    assert "rented 10 minutes ago at $2.00 an hour" in early.sentence
+    assert "go on with recover --run demo --plan" in early.sentence
+    world.now = UNDER_WAY.attempt.t + 75 * 60.0
+    late = await poll()
+    assert (late.word, world.ended) == ("plan", [])
+    assert "rented 75 minutes ago at $2.00 an hour" in late.sentence
+    assert "more than the 60 minutes" in late.sentence
+    plan = late.sentence.partition("--plan ")[2][:16]
+    assert (await poll(confirm=plan)).word == "stopped"
+    assert world.ended == ["9"]
+
+
+async def test_a_confirmed_recovery_goes_on_under_a_changed_price_cap_and_as_nothing_else(
+    tmp_path: Path,
+) -> None:
+    """The document cannot say later that it began at another machine or step."""
+    world = World(takes=1)
+    world.lose()
+    does = WorldHands(world)
+
+    async def poll(**more: Any) -> Outcome:
+        world.now += 60.0
+        return await controller(world, tmp_path / "here", does, mode="ask", **more).poll()
+
+    asked = await poll()
+    assert asked.plan is not None
+    assert (await poll(confirm=asked.plan["hash"])).word == "recovering"
+    assert (await poll(limits=Limits(9.0, 100.0, 500.0))).word == "recovering"
+    under_way = Records(store=WorldStore(world), layout=LAYOUT, directory=tmp_path).load()
+    assert under_way is not None
+    for forged in (
+        replace(under_way, phase="renting", where=under_way.where, before=None),
+        under_way.with_attempt(step_before=5),
+    ):
+        WorldStore(world).write(LAYOUT.recovery, forged.encode())
+        assert (await poll()).word == "plan"
+    assert world.ended == []
+
+
+@pytest.mark.parametrize("told", [False, True])
+async def test_a_finished_run_whose_machine_is_gone_is_finished_and_decides_nothing(
+    tmp_path: Path, told: bool
+) -> None:
+    """It is asked for no last set. The label may be that of a machine which lives."""
+    earlier = replace(RENTED, pod="demo-8", instance="8", label=label_of("demo", ulid()))
+    world = world_with_a_rented_machine(
+        State(
+            run="demo", where=RENTED, phase="finishing", named="alpha", told=told, left=(earlier,)
+        )
+    )
+    world.machines["8"] = Machine(earlier.label, "8", step=60)
+    del world.machines["9"]
+    world.links["9"] = False
+    here = controller(world, tmp_path / "here", mode="ask")
+    outcome = await here.poll()
+    assert (outcome.word, outcome.exit_code) == ("finished", 1)
+    assert "vast has demo-9 (vast 9) no longer" in outcome.sentence
+    assert "demo-8 (vast 8)" in outcome.sentence
+    assert world.ended == []
+    assert not here.records.decided("end", RENTED.label)
+    assert (await here.poll()).exit_code == 0
 
 
 @pytest.fixture

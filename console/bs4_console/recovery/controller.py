@@ -63,6 +63,7 @@ _CODES: Mapping[Word, int] = {
 #: Seconds. A request and the poll after it fit into this time. If a grant has less time left,
 #: nothing is rented and nothing is ended.
 SPEND_S = 90.0
+_BY_HAND = "What may be ended ends with `bs4-console provision terminate`."
 
 
 @dataclass(kw_only=True)
@@ -385,12 +386,12 @@ class Controller:
             return ""
         attempt, lost = state.attempt, state.before or state.where
         decided = self._decided_plan(lost, attempt.step_before, len(state.attempts))
-        plan = _hash(decided, attempt.label)
+        plan, known_by = _hash(decided, attempt.label), _without_price(decided, attempt.label)
         # The work is done on the machine that the confirmed recovery has rented.
         its_own = state.phase == "renting" or state.where.label == attempt.label
         if its_own and self._confirms(plan):
-            self.records.decide("recovery", attempt.label, plan)
-        if its_own and self.records.decided("recovery", attempt.label, plan):
+            self.records.decide("recovery", attempt.label, known_by)
+        if its_own and self.records.decided("recovery", attempt.label, known_by):
             return ""
         return plan
 
@@ -438,7 +439,7 @@ class Controller:
         )
         before = state
         decided = self._decided_plan(state.where, saved.step, len(state.attempts) + 1)
-        self.records.decide("recovery", label, _hash(decided, label))
+        self.records.decide("recovery", label, _without_price(decided, label))
         state = await self._save(
             state, "renting", attempts=(*state.attempts, attempt), plan_hash=plan["hash"]
         )
@@ -494,12 +495,7 @@ class Controller:
                 "The next look sees how.",
             )
         if plan := self._to_confirm(state):
-            text = (
-                f"{self.run} is being recovered on {state.attempt.label} ({state.phase}), and "
-                "nobody has confirmed that on this machine: the plan "
-                f"{plan[:16]} waits. If you know of it, confirm it with --plan {plan[:16]}; else "
-                "look who writes to the store."
-            )
+            text = self._unconfirmed(state, plan[:16])
             return await self._released(Outcome("plan", text, REFUSED))
         if state.phase == "renting":
             try:
@@ -534,6 +530,30 @@ class Controller:
         if state.why:
             text += f" Ordered before, and refused there: {state.why}"
         return await self._released(Outcome("recovered", text, 0, lost=lost))
+
+    def _unconfirmed(self, state: State, plan: str) -> str:
+        """Return a text about a recovery that only the shared state says is under way: how long its
+        machine waits, what it costs by that state, and what a person can do. `plan` is the
+        beginning of the hash by which the recovery is confirmed.
+        """
+        attempt = state.attempt
+        waits_s, ready_s = self.wall() - attempt.t, self.limits.ready_s
+        text = (
+            f"{self.run} is being recovered on {attempt.label} ({state.phase}), and nobody has "
+            f"confirmed that on this machine: the plan {plan} waits. By recovery.json the machine "
+            f"was rented {max(0.0, waits_s) / 60:.0f} minutes ago at ${attempt.price:.2f} an hour; "
+            "it costs that until it is ended, and is not ended while nobody confirms. "
+        )
+        if waits_s > ready_s:
+            return text + (
+                f"That is more than the {ready_s / 60:.0f} minutes that a recovery may take: "
+                f"recover --run {self.run} --plan {plan} ends it. If you do not know of it, look "
+                "who writes to the store, and with `bs4-console provision list` what is rented."
+            )
+        return text + (
+            f"If you know of it, go on with recover --run {self.run} --plan {plan}, or end it "
+            "with `bs4-console provision terminate`; else look who writes to the store."
+        )
 
     async def _released(self, outcome: Outcome) -> Outcome:
         """Release the lease and return the outcome."""
@@ -620,16 +640,17 @@ class Controller:
         was started again on it meanwhile, the controller watches it again.
         """
         report = await self.hands.report(state.where)
-        if (
-            report is None
-            and not state.told
-            and not (verdict := await self.verdict(state.where)).lost
-        ):
-            text = (
-                f"{self.run} is finished, and {state.where.pod} cannot be asked whether it was "
-                "started there again; it is left alone."
-            )
-            return Outcome("finishing", text, UNREACHABLE, verdict)
+        may = self._may_end(state.where)
+        if report is None and not (state.told and may):
+            verdict = await self.verdict(state.where)
+            if not verdict.lost:
+                text = (
+                    f"{self.run} is finished, and {state.where.pod} cannot be asked whether it was "
+                    "started there again; it is left alone."
+                )
+                return Outcome("finishing", text, UNREACHABLE, verdict)
+            if verdict.word == "ended" and not may:
+                return await self._gone(state, verdict)
         if report is None or report.finished:
             return await self._finish(state, report)
         if self.dry:
@@ -643,6 +664,21 @@ class Controller:
         await self._save(state, "watching", done=False, told=False)
         text = f"{self.run} was to end, and goes on at {state.where.pod}: it is looked after again."
         return await self._released(Outcome("watching", text, 0))
+
+    async def _gone(self, state: State, verdict: Verdict) -> Outcome:
+        """Record that a finished run's machine is gone, which nobody here has decided to end. Only
+        the shared state says that it was to go, so nothing is decided and no end is ordered for it.
+        """
+        text = f"{self.run} is finished, and {state.where.provider} has {state.where} no longer."
+        if not self.dry:
+            state = await self._clear(state)
+            await self.lease.hold()
+            await self._save(state.ended(state.where, self.wall()), "finished", told=False)
+            await self.lease.release()
+        if state.left:
+            names = ", ".join(str(where) for where in state.left)
+            text += f" Earlier machines were not ended: {names}. {_BY_HAND}"
+        return Outcome("finished", text, FINDING if state.left else 0, verdict)
 
     async def _finish(self, state: State, report: Report | None = None) -> Outcome:
         """End the machine of a run that ended well. The machine is ended only if it was rented, and
@@ -757,6 +793,13 @@ def _hash(plan: DecidedPlan, label: str = "") -> str:
     return hashlib.sha256(f"{json.dumps(plan, sort_keys=True)}{label}".encode()).hexdigest()
 
 
+def _without_price(plan: DecidedPlan, label: str) -> str:
+    """Return the hash by which this machine's journal knows a confirmed recovery. It leaves out the
+    price cap: that holds when the machine is rented, and a person may change it later.
+    """
+    return _hash({**plan, "max_price": 0.0}, label)
+
+
 def _left_alone(left: Sequence[Where]) -> str:
     """Return a sentence about earlier machines that are not ended, because only the shared state
     says that they may be, or "" if there are none.
@@ -764,7 +807,4 @@ def _left_alone(left: Sequence[Where]) -> str:
     if not left:
         return ""
     names = ", ".join(str(where) for where in left)
-    return (
-        f"Not ended, because that was not decided on this machine: {names}. If it may be, use "
-        "`bs4-console provision terminate`."
-    )
+    return f"Not ended, because that was not decided on this machine: {names}. {_BY_HAND}"

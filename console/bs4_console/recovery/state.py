@@ -433,8 +433,8 @@ class Records:
 
     def decide(self, what: Decision, label: str, plan: str = "") -> None:
         """Append to this machine's journal that a controller here has decided `what` about the
-        machine that is rented under `label`. `plan` is the hash of the plan that a person has
-        confirmed for it, or "".
+        machine that is rented under `label`. `plan` is a hash of what a person has confirmed for
+        it, or "".
         """
         if not self.decided(what, label, plan):
             self.note("decided", what=what, label=label, plan_hash=plan, place=self.place)

@@ -207,7 +207,33 @@ def test_the_workflow_is_one_and_its_shell_sees_no_expression():
     assert workflow["concurrency"]["cancel-in-progress"] is False
     steps = workflow["jobs"]["recover"]["steps"]
     assert not [step for step in steps if "${{" in step.get("run", "")]
-    assert "recover --once" in steps[-1]["run"]
+    assert [step for step in steps if "recover --once" in step.get("run", "")]
+
+
+def test_the_workflow_keeps_what_was_decided_from_job_to_job(tmp_path: Path) -> None:
+    """Mode "ask" believes only its own journal, and each job has a new machine."""
+    steps = yaml.safe_load(_printed("github"))["jobs"]["recover"]["steps"]
+    (look,) = [n for n, step in enumerate(steps) if "recover --once" in step.get("run", "")]
+    before, after = steps[look - 1], steps[look + 1]
+    assert before["uses"].startswith("actions/cache/restore@")
+    assert after["uses"].startswith("actions/cache/save@")
+    assert after["if"] == "always()"
+    key = after["with"]["key"]
+    assert "github.run_id" in key
+    assert "github.run_attempt" in key
+    assert before["with"]["key"] == key
+    assert key.startswith(before["with"]["restore-keys"])
+    unset = ("BS4_DATA_DIR", "XDG_DATA_HOME")
+    environment = {name: value for name, value in os.environ.items() if name not in unset}
+    place = subprocess.run(
+        [sys.executable, "-c", "from bs4_console.locations import data_dir; print(data_dir())"],
+        env=environment | {"HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.strip()
+    kept = {str(step["with"]["path"]).replace("~", str(tmp_path)) for step in (before, after)}
+    assert kept == {f"{place}/recover"}
 
 
 def test_the_workflows_shell_stores_the_key_of_every_provider(tmp_path: Path) -> None:
