@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import cast
@@ -43,11 +44,13 @@ class Start:
 @dataclass(frozen=True)
 class Lineage:
     """What a run has recorded of one metric on the way to its present weights. `values` has it by
-    training step. `starts` are the starts on that way, the newest first.
+    training step. `starts` are the starts on that way, the newest first. `trained` are the steps of
+    which each side of the training has left a record; around any other step, values may be lost.
     """
 
     values: Mapping[int, float]
     starts: Sequence[Start]
+    trained: Collection[int] = frozenset()
 
     def has(self, step: int, t: float) -> bool:
         """Return True if it is certain that the checkpoint of `step` is of this lineage, so that
@@ -59,6 +62,12 @@ class Lineage:
             if start.resume is None or start.resume < step:
                 return start.wrote(t)
         return False
+
+    def complete(self, after: int, before: int) -> bool:
+        """Return True if the records show that no value between the steps `after` and `before` is
+        lost: of each step between them there is a record.
+        """
+        return all(step in self.trained for step in range(after + 1, before))
 
 
 def records_of(directory: Path) -> Iterator[StepRecord]:
@@ -92,7 +101,7 @@ def lineage(
     if metric == REWARD:
         side, key = "orchestrator", REWARD
     said: dict[int, dict[int, float]] = {}
-    lowest: dict[int, int] = {}
+    done: dict[int, dict[str, set[int]]] = {}
     for record in records:
         step, number = record.get("step"), record.get("attempt")
         attempt = number if type(number) is int else 0
@@ -100,16 +109,19 @@ def lineage(
             continue
         own = said.setdefault(attempt, {})
         if record.get("side") in _TRAINING:
-            lowest[attempt] = min(step, lowest.get(attempt, step))
+            done.setdefault(attempt, {}).setdefault(record["side"], set()).add(step)
         if record.get("side") == side and (value := finite(record.get(key))) is not None:
             own[step] = value
     known = {start.attempt: start for start in starts}
     values: dict[int, float] = {}
+    trained: dict[str, set[int]] = {}
     way: list[Start] = []
     for attempt in sorted(said.keys() | known.keys(), reverse=True):
         # Nothing on the disk is known to be of an attempt whose start is not known.
         start = known.get(attempt, Start(attempt, None, math.inf))
-        start = replace(start, resume=_certain(start.resume, lowest.get(attempt)))
+        own_steps = done.get(attempt, {})
+        lowest = min((min(steps) for steps in own_steps.values()), default=None)
+        start = replace(start, resume=_certain(start.resume, lowest))
         until = way[-1].resume if way else None
         if until is not None:
             if start.resume is not None and start.resume >= until:
@@ -121,10 +133,14 @@ def lineage(
         for step, value in said.get(attempt, {}).items():
             if until is None or step <= until:
                 values.setdefault(step, value)
+        for name, steps in own_steps.items():
+            ours = (step for step in steps if until is None or step <= until)
+            trained.setdefault(name, set()).update(ours)
         way.append(start)
         if start.resume is None:
             break
-    return Lineage(values, way)
+    both = set.intersection(*trained.values()) if trained else set()
+    return Lineage(values, way, both)
 
 
 def _certain(resume: int | None, lowest: int | None) -> int | None:
@@ -141,7 +157,7 @@ def _certain(resume: int | None, lowest: int | None) -> int | None:
 class Quality:
     """How good the checkpoints of a run are by a metric. `known` has a number for each checkpoint
     that has a value, by step; a higher number is better. `unmeasured` has the steps of those that
-    lie between two validations, so that a value of them will never come.
+    lie between two validations of which none is lost, so that a value of them will never come.
     """
 
     known: Mapping[int, float] = field(default_factory=dict)
@@ -166,29 +182,38 @@ def quality(metric: str, of: Lineage, written: Mapping[int, float]) -> Quality:
     known of a checkpoint of which it is not certain that it is of the lineage.
 
     For the metric "reward", the number is the mean reward of the ten training steps up to the
-    checkpoint. For a validation, it is the newest value of the steps after the previous checkpoint,
-    up to this one; it is negated if the name of the metric ends with "loss", because a lower value
-    is then better. A checkpoint without any value lies between two validations if an older one has
-    a value and a later step was validated.
+    checkpoint; if one of these rewards is lost, nothing is known. For a validation, it is the
+    newest value of the steps after the previous checkpoint, up to this one; it is negated if the
+    name of the metric ends with "loss", because a lower value is then better. If a step after this
+    value has no record, a newer value may be lost, and nothing is known. A checkpoint without any
+    value lies between two validations if an older one has a value, a later step was validated, and
+    each step between them has a record.
     """
     sign = -1.0 if metric.endswith("loss") else 1.0
     known: dict[int, float] = {}
     unmeasured: set[int] = set()
     values = of.values
-    oldest, newest = min(values, default=0), max(values, default=-1)
+    validated = sorted(values)
+    # The steps of one trainer begin with 0, those of another with 1.
+    first = min((1, *values))
     before = -1
     for step in sorted(written):
         if not of.has(step, written[step]):
             continue
-        since = step - WINDOW if metric == REWARD else before
-        own = [values[at] for at in sorted(values) if since < at <= step]
         if metric == REWARD:
-            # A mean of which the first rewards are lost is no fair comparison.
-            if own and (oldest <= 1 or oldest <= since + 1):
-                known[step] = sum(own) / len(own)
-        elif own:
-            known[step] = sign * own[-1]
-        elif known and step < newest:
-            unmeasured.add(step)
+            window = range(max(first, step - WINDOW + 1), step + 1)
+            # A mean of which some rewards are lost is no fair comparison.
+            if window and all(at in values for at in window):
+                known[step] = sum(values[at] for at in window) / len(window)
+            continue
+        place = bisect_right(validated, step)
+        newest = validated[place - 1] if place else -1
+        following = validated[place] if place < len(validated) else None
+        end = step + 1 if following is None else following
+        if newest == step or of.complete(max(newest, before), end):
+            if newest > before:
+                known[step] = sign * values[newest]
+            elif known and following is not None:
+                unmeasured.add(step)
         before = step
     return Quality(known, frozenset(unmeasured))

@@ -55,6 +55,7 @@ def test_after_a_fresh_start_nothing_counts_that_was_said_before() -> None:
     records = said(1, *range(25, 301, 25), val=0.9)
     for step, value in ((50, 0.3), (100, 0.6), (150, 0.5), (200, 0.4)):
         records += said(2, step, val=value)
+    records += trained(2, *range(1, 201))
     written = {step: 1000.0 + step for step in range(20, 201, 20)}
     way = lineage("acc", records, [FIRST, Start(2, None, 1000.0)], written)
     assert way.values == {50: 0.3, 100: 0.6, 150: 0.5, 200: 0.4}
@@ -118,7 +119,8 @@ def test_what_a_run_has_left_behind_is_not_judged_by_what_it_did_later() -> None
     """Set back from 100 to 50: step 90 of before lies between 80 and 100 of now."""
     written = {50: 50.0, 80: 1080.0, 90: 90.0, 100: 1100.0}
     starts = [FIRST, Start(2, 50, 1000.0)]
-    way = lineage("acc", said(1, 50) + said(2, 85, val=0.9), starts, written)
+    records = said(1, 50) + said(2, 85, val=0.9) + trained(2, *range(51, 101))
+    way = lineage("acc", records, starts, written)
     found = quality("acc", way, written)
     assert found.known == {50: 0.5, 100: 0.9}
     assert found.in_doubt(90)
@@ -137,6 +139,14 @@ def test_a_reward_counts_as_the_mean_of_ten_steps() -> None:
     assert found.best_first() == [30, 10, 20]
 
 
+def test_a_mean_of_which_a_reward_is_lost_is_no_value() -> None:
+    """Of 91 to 99 the rewards were lost. The value of 100 was that of its last step."""
+    values = dict.fromkeys((*range(1, 91), *range(100, 121)), 0.5) | {100: 0.1}
+    found = quality("reward", Lineage(values, [FIRST]), written(5, 90, 100, 108, 110))
+    assert list(found.known) == [5, 90, 110]
+    assert all(found.in_doubt(step) for step in (100, 108))
+
+
 def test_a_mean_that_lacks_its_first_rewards_is_no_value() -> None:
     """Step 55 of an attempt of which it is not certain that it was resumed from 50."""
     of = Lineage(dict.fromkeys(range(51, 71), 0.5), [FIRST])
@@ -146,7 +156,7 @@ def test_a_mean_that_lacks_its_first_rewards_is_no_value() -> None:
 
 def test_a_validation_counts_for_the_checkpoint_after_it_and_a_loss_is_best_low() -> None:
     values = {8: 0.3, 10: 0.4, 25: 0.2}
-    way = Lineage(values, [FIRST])
+    way = Lineage(values, [FIRST], range(1, 31))
     assert quality("acc", way, written(10, 20, 30)).known == {10: 0.4, 30: 0.2}
     assert quality("val/loss", way, written(10, 20, 30)).best_first() == [30, 10]
 
@@ -159,10 +169,34 @@ def test_without_a_reward_a_checkpoint_may_be_the_best() -> None:
 
 
 def test_between_two_validations_no_value_will_come() -> None:
-    way = Lineage({50: 0.1, 100: 0.2}, [FIRST])
+    way = Lineage({50: 0.1, 100: 0.2}, [FIRST], range(1, 121))
     found = quality("acc", way, written(20, 40, 60, 80, 95, 110, 120))
     assert found.known == {60: 0.1, 110: 0.2}
     assert found.unmeasured == {80, 95}
     # 20 may have been validated before what is recorded; 120 may still be.
     assert all(found.in_doubt(step) for step in (20, 40, 120))
     assert quality("acc", Lineage({}, [FIRST]), written(20, 40)).in_doubt(20)
+
+
+def test_where_records_are_lost_a_value_may_be_lost_too() -> None:
+    """Validated every 50 steps, and the line of step 100 is lost: 100 was freed."""
+    steps = sorted({*range(1, 201)} - {100})
+    records = trained(1, *steps) + said(1, 50, 150)
+    way = lineage("acc", records, [FIRST], {})
+    found = quality("acc", way, written(50, 80, 100, 130, 150, 200))
+    assert found.known == {50: 0.5, 150: 0.5}
+    assert all(found.in_doubt(step) for step in (80, 100))
+    assert found.unmeasured == {130}
+    # An older value is none of 100 either.
+    records = trained(1, *steps) + said(1, 50, 90, 150)
+    found = quality("acc", lineage("acc", records, [FIRST], {}), written(50, 100, 150))
+    assert (list(found.known), found.in_doubt(100)) == ([50, 150], True)
+
+
+def test_each_log_of_the_training_shows_where_it_has_lost_something() -> None:
+    """The trainer's log says nothing of what the orchestrator's, with the validations, has lost."""
+    records = trained(1, *range(1, 201)) + said(1, 50, 150)
+    for step in sorted({*range(1, 201)} - {100}):
+        records.append({"attempt": 1, "side": "orchestrator", "step": step})
+    found = quality("acc", lineage("acc", records, [FIRST], {}), written(50, 100, 150))
+    assert found.in_doubt(100)

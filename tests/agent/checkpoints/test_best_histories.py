@@ -45,6 +45,8 @@ class History:
     metric: str
     order: Order
     chance: random.Random
+    loss: float = 0.0
+    """The chance of a step that its records are lost."""
     t: float = 0.0
     step: int = 0
     files: dict[int, Saved] = field(default_factory=dict)
@@ -85,18 +87,27 @@ class History:
             self.step, self.t = self.step + 1, self.t + 1.0
             value = self.chance.random()
             row = {"attempt": number, "step": self.step}
-            self.records.append({**row, "side": "trainer"})
+            said: list[dict[str, Any]] = [{**row, "side": "trainer"}]
             if self.metric == "reward":
-                self.records.append({**row, "side": "orchestrator", "reward": value})
+                said.append({**row, "side": "orchestrator", "reward": value})
                 self.truth[self.step] = value
             elif self.step % validate == 0:
-                self.records.append({**row, "side": f"eval:{self.metric}", "val": value})
+                said.append({**row, "side": f"eval:{self.metric}", "val": value})
                 self.truth[self.step] = value
+            self.records += self.left_of(said)
             if self.step % save == 0:
                 saved = Saved(self.t, number, dict(self.truth), list(self.way))
                 for place in (self.files, self.archive, self.remote):
                     place[self.step] = saved
                 self.obey()
+
+    def left_of(self, said: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """What is left of the records of one step, which have one log line or two."""
+        if self.chance.random() >= self.loss:
+            return said
+        if self.metric == "reward":
+            return self.chance.choice(([], said[:1], said[1:]))
+        return []
 
     def obey(self) -> None:
         """Do what the order says, and hold the truth against it."""
@@ -163,12 +174,13 @@ ATTEMPT = st.tuples(
 @given(
     attempts=st.lists(ATTEMPT, min_size=1, max_size=6),
     last=st.integers(2, 4),
+    loss=st.sampled_from((0.0, 0.02, 0.1, 0.5)),
     seed=st.integers(0, 2**32),
 )
 def test_the_best_checkpoint_is_never_let_go(
-    metric: str, attempts: list[tuple[str, int, int, int]], last: int, seed: int
+    metric: str, attempts: list[tuple[str, int, int, int]], last: int, loss: float, seed: int
 ) -> None:
-    history = History(metric, Order(last, last, best=metric), random.Random(seed))
+    history = History(metric, Order(last, last, best=metric), random.Random(seed), loss)
     for how, steps, save, validate in attempts:
         history.begin(how)
         history.train(steps, save, validate)

@@ -132,6 +132,8 @@ def test_after_a_fresh_start_the_best_checkpoint_is_the_best_of_the_new_attempt(
     lines = []
     for attempt, step, value in rows:
         lines.append(f'{{"attempt":{attempt},"side":"eval:acc","step":{step},"val":{value}}}\n')
+    for step in range(1, 26):
+        lines.append(f'{{"attempt":2,"side":"trainer","step":{step}}}\n')
     (steps / "00000001.ndjson").write_text("".join(lines))
     demo.train(started_s_ago=1e6)
     first = demo.run.attempts[0]

@@ -7,7 +7,7 @@ from __future__ import annotations
 import io
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -98,19 +98,29 @@ def test_pruning_is_shown_first_and_confirmed_by_its_hash(
     assert (code, "Nothing would go" in out) == (0, True)
 
 
+def _keeping_the_best(
+    name: str, began: float, values: Mapping[int, float], place: str = PLACE, resume: int = 0
+) -> PodState:
+    """A pod with a run that is copied to `place` and keeps its best step, as it was last read."""
+    pod = PodState(name=name)
+    stamp = {"t": began, "m": 1.0, "b": "boot", "run": "demo"}
+    started = {**stamp, "type": "run", "event": "attempt-started", "attempt": 1}
+    pod.apply_journal({**stamp, "type": "run", "event": "registered"})
+    pod.apply_journal({**started, "resume": resume or None})
+    pod.apply_journal({**stamp, "type": "order", "last": 2, "at_least": 2, "best": "acc"})
+    pod.apply_journal({**stamp, "type": "sync", "event": "ordered", "to": place})
+    for step, value in values.items():
+        row = {**stamp, "attempt": 1, "side": "eval:acc", "step": step, "val": value}
+        pod.apply_step("demo", row)
+    return pod
+
+
 def test_the_best_step_of_a_run_with_such_an_order_stays_and_the_plan_says_so(
     bench: Bench, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     began = time.time()
     _steps(bench, 5, 10, 15, 20)
-    pod = PodState(name="a")
-    stamp = {"t": began, "m": 1.0, "b": "boot", "run": "demo"}
-    pod.apply_journal({**stamp, "type": "run", "event": "registered"})
-    pod.apply_journal({**stamp, "type": "run", "event": "attempt-started", "attempt": 1})
-    pod.apply_journal({**stamp, "type": "order", "last": 2, "at_least": 2, "best": "acc"})
-    for step, value in ((5, 0.9), (10, 0.2), (15, 0.3), (20, 0.4)):
-        row = {**stamp, "attempt": 1, "side": "eval:acc", "step": step, "val": value}
-        pod.apply_step("demo", row)
+    pod = _keeping_the_best("a", began, {5: 0.9, 10: 0.2, 15: 0.3, 20: 0.4})
     monkeypatch.setattr(record_fold, "mirrored", lambda: [pod])
     words = ["prune", "--from", PLACE, "--run", "demo", "--keep", "2"]
     plan = json.loads(_run(capsys, *words, "--plan", "--json")[1])
@@ -118,6 +128,26 @@ def test_the_best_step_of_a_run_with_such_an_order_stays_and_the_plan_says_so(
     assert plan["kept"]["5"] == "the best by acc; the order on a keeps the best"
     code, out, _ = _run(capsys, *words, "--plan", plan["plan_hash"], "--json")
     assert (code, json.loads(out)["removed"]) == (0, [10])
+
+
+def test_only_the_pod_where_the_run_began_last_says_what_stays(bench: Bench) -> None:
+    """The pod before it does not know the values of the steps that came after, and kept each."""
+    began = time.time()
+    _steps(bench, 50, 100)
+    moved = time.time()
+    _steps(bench, 110, 120, 130, 140, 150)
+    first = _keeping_the_best("a", began, {50: 0.9, 100: 0.2})
+    values = {110: 0.3, 120: 0.7, 130: 0.4, 140: 0.5, 150: 0.5}
+    now = _keeping_the_best("b", moved, values, resume=100)
+    elsewhere = _keeping_the_best("c", time.time(), {}, "b2://bucket-two/x")
+
+    def removed(*pods: PodState) -> list[int]:
+        place = sync.place_of(f"{PLACE}/")
+        decision = sync.plan_prune(bench.store(), place, "demo", 2, 0, pods).decision
+        return [one.step for one in decision.remove]
+
+    assert removed(now) == [110, 130]
+    assert removed(first, now, elsewhere) == removed(elsewhere, now, first) == [110, 130]
 
 
 def test_a_plan_that_is_stale_removes_nothing(
