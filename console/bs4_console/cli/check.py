@@ -148,7 +148,7 @@ async def _judge_budgets() -> list[Verdict]:
 
     try:
         return list(await asyncio.gather(*(budget.judge() for budget in watched(paid))))
-    except ConsoleError as error:
+    except (ConsoleError, OSError) as error:
         return [not_known("budget of notify.toml", error)]
 
 

@@ -5,8 +5,10 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -36,6 +38,8 @@ WARNING_AT = 0.8
 _MOST = 1e9
 #: Seconds for which costs that were read are not read again.
 FRESH_S = 60.0
+#: Seconds for which a verdict waits for costs that are being read.
+READ_S = 30.0
 
 
 class BudgetRow(TypedDict):
@@ -140,21 +144,49 @@ def budgets(path: Path | None = None) -> tuple[Budget, ...]:
 
 class Purse:
     """Reads what was spent, at most once a minute, for several budgets. `read` is a function that
-    returns all costs until a Unix time in seconds; it is called in a thread.
+    returns all costs until a Unix time in seconds. It is called in a thread, one call at a time.
     """
 
     def __init__(self, read: Callable[[float], Costs]) -> None:
         self._read = read
-        self._lock = asyncio.Lock()
-        self._kept: tuple[float, Costs] | None = None
+        self._reading: asyncio.Future[tuple[float, Costs]] | None = None
 
     async def costs(self) -> Costs:
-        """Return what was spent, as it was at most a minute ago. Raises what `read` raises."""
-        async with self._lock:
-            now = time.monotonic()
-            if self._kept is None or now - self._kept[0] >= FRESH_S:
-                self._kept = now, await asyncio.to_thread(self._read, time.time())
-            return self._kept[1]
+        """Return what was spent, as it was read within the last minute. Raises what `read` raises,
+        and TimeoutError if it has not returned after READ_S (30) seconds. It then goes on, and a
+        later call returns what it finds.
+        """
+        reading = self._reading
+        if reading is None or _stale(reading):
+            reading = self._reading = self._begin()
+        await asyncio.wait({reading}, timeout=READ_S)
+        if not reading.done():
+            raise TimeoutError(f"the records were not read within {READ_S:g} s")
+        return reading.result()[1]
+
+    def _begin(self) -> asyncio.Future[tuple[float, Costs]]:
+        """Begin to read in a thread of its own. One of asyncio's would hold up the end of the
+        program until the disk answers, and notices, which are sent in such threads.
+        """
+        told: Future[tuple[float, Costs]] = Future()
+
+        def read() -> None:
+            try:
+                found = self._read(time.time())
+            except BaseException as error:  # noqa: BLE001 (it is raised where it is awaited)
+                told.set_exception(error)
+            else:
+                told.set_result((time.monotonic(), found))
+
+        threading.Thread(target=read, name="budgets", daemon=True).start()
+        return asyncio.wrap_future(told)
+
+
+def _stale(reading: asyncio.Future[tuple[float, Costs]]) -> bool:
+    """Return True if a reading has failed, or ended more than FRESH_S seconds ago."""
+    if not reading.done():
+        return False
+    return reading.exception() is not None or time.monotonic() - reading.result()[0] >= FRESH_S
 
 
 @dataclass(frozen=True)
@@ -168,18 +200,21 @@ class WatchedBudget:
 
     async def judge(self) -> Verdict:
         """Return the verdict on the budget now. It is UNKNOWN, with the reason, if what was spent
-        cannot be read.
+        cannot be read, or not in READ_S (30) seconds.
         """
         try:
             costs = await self.purse.costs()
-        except ConsoleError as error:
+        except (ConsoleError, OSError) as error:
             return not_known(self.budget.name, error)
         return self.budget.judge(costs, time.time())
 
 
-def not_known(name: str, error: ConsoleError) -> Verdict:
+def not_known(name: str, error: ConsoleError | OSError) -> Verdict:
     """Return the verdict UNKNOWN on the budget `name`, of which `error` says why."""
-    return verdict(name, [Reason(UNKNOWN, "budget", str(error))])
+    why = str(error)
+    if isinstance(error, OSError):
+        why = f"what was spent is not known: {error}"
+    return verdict(name, [Reason(UNKNOWN, "budget", why)])
 
 
 def watched(read: Callable[[float], Costs]) -> list[WatchedBudget]:

@@ -181,3 +181,19 @@ def test_a_watcher_tells_of_a_budget_too(console: Console) -> None:
     words = ("check", "--watch", "--every", "1", "--cycles", "2", "--timeout", "0.5")
     told = [line.split(" - ")[0].partition(" ")[2] for line in console(*words, code=2).splitlines()]
     assert sorted(told) == ["CRITICAL: daily budget", "UNKNOWN: gone"]
+
+
+def test_a_record_that_cannot_be_read_ends_no_check(console: Console) -> None:
+    Inventory().add(Pod(name="gone", host="127.0.0.1", port=1, user="root", ssh_config=False))
+    path = console.root / "config" / "notify.toml"
+    path.write_text("[budget]\nday = 20\n")
+    path.chmod(0o600)
+    Book().path.mkdir(parents=True)  # a file that not even root can read
+    said = "UNKNOWN - daily budget: what was spent is not known: [Errno 21]"
+    told = console("check", "--timeout", "0.5", code=3)
+    assert "UNKNOWN - gone" in told
+    assert said in told
+    words = ("check", "--watch", "--every", "1", "--cycles", "2", "--timeout", "0.5")
+    told = console(*words, code=3)
+    assert "UNKNOWN: gone" in told
+    assert "UNKNOWN: daily budget" in told
