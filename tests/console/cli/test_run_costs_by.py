@@ -104,6 +104,14 @@ def test_a_run_without_a_price_costs_what_its_rented_machine_does(console: Conso
     assert (money(told), told["unpriced"]) == ([10.01, 20, 9.99, 20], [])
 
 
+def test_a_run_without_an_end_ends_with_its_machine(console: Console) -> None:
+    """The pod of the machine is still in the inventory, and nobody has seen the run's end."""
+    plant(pod(console, "one"), NOW - 10 * HOUR_S, 1, 2.0, ended=False)
+    Inventory().add(Pod(name="one", host="192.0.2.1", provider="prime"))
+    rent("one", NOW - 10.5 * HOUR_S, NOW - 8 * HOUR_S, 2.0, "prime")
+    assert money(console.json("runs", "cost")) == [4, 5, 1, 5]
+
+
 def test_costs_by_provider_and_pod(console: Console) -> None:
     """One provider is known from the journal of rents, one from the inventory, one not at all."""
     began = NOW - 40 * HOUR_S
