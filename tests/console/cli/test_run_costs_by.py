@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator
 from datetime import datetime
@@ -15,9 +14,8 @@ import pytest
 from bs4_console.cli import run_costs
 from bs4_console.fleet import budgets
 from bs4_console.pods.inventory import Inventory, Pod
-from bs4_console.providers.base import Offer, Want
 from bs4_console.provision.book import Book
-from tests.console.cli.planted import plant
+from tests.console.cli.planted import plant, rent
 from tests.console.cli.test_run_log import Console
 
 HOUR_S = 3600.0
@@ -44,24 +42,6 @@ def console(
     monkeypatch.setattr(run_costs, "time", clock)
     monkeypatch.setattr(budgets, "time", clock)
     return Console(tmp_path, capsys)
-
-
-def rent(pod: str, made_t: float, gone_t: float | None, price: float, provider: str) -> None:
-    """Write to the journal that the machine of `pod` was rented at these times."""
-    book = Book()
-    offer = Offer(
-        provider=provider, id="o", gpu="H100", count=1, price=price, disk_gb=100, region=""
-    )
-    intent = book.intend(pod, offer, Want(gpu="H100"), "somebody")
-    book.note(intent, "made", machine=f"m-{pod}")
-    book.note(intent, "pod", pod=pod)
-    if gone_t is not None:
-        book.note(intent, "gone")
-    lines = [json.loads(line) for line in book.path.read_text().splitlines()]
-    for line in lines:
-        if line["intent"] == intent.ulid:
-            line["t"] = gone_t if line["event"] == "gone" else made_t
-    book.path.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
 def pod(console: Console, name: str) -> Path:
