@@ -36,7 +36,6 @@ from bs4_console.providers.base import Machine, Offer, Want
 from bs4_console.provision.book import Book
 from bs4_console.provision.pod import remember
 from bs4_console.provision.rent import Listed, Plan, Provisioner
-from bs4_console.run_log import spending
 from bs4_console.suggest import did_you_mean
 
 
@@ -262,7 +261,11 @@ async def provisioner(
         )
     async with httpx.AsyncClient() as client:
         yield Provisioner(
-            [providers.make(name, client) for name in chosen], book or Book(), who(), say=complain
+            [providers.make(name, client) for name in chosen],
+            book or Book(),
+            who(),
+            say=complain,
+            spent=lambda run: run_costs.of_run(run).total,
         )
 
 
@@ -402,7 +405,6 @@ async def _planned(options: argparse.Namespace, rent: Provisioner) -> Plan:
         hours=options.hours,
         fallbacks=options.fallbacks,
         another=options.another,
-        recorded=spending.total(stays),
         notes=notes,
     )
     identity = ""

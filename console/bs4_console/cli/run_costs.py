@@ -55,7 +55,15 @@ def stays_of(run: str) -> list[Stay]:
     """Return the stays of the run `run`, oldest first, from the records on this machine. A stay is
     the time that the run was on one pod, with the pod's price.
     """
-    return [stay for stay in paid(time.time()).stays if stay.run == run]
+    return of_run(run).stays
+
+
+def of_run(run: str) -> Costs:
+    """Return what the run `run` has cost until now, from records on this machine: its time on pods,
+    and the time in which no run used the machines that were rented for it. Raises what `paid`
+    raises.
+    """
+    return paid(time.time()).of_runs([run])
 
 
 def paid(now: float) -> Costs:

@@ -22,7 +22,8 @@ By = Literal["run", "pod", "provider", "week"]
 class Rented:
     """A machine that this console has rented for the run `run`: its time from `began_t` to
     `until_t`, Unix times in seconds, and its `price` in US dollars an hour. `names` are the pods
-    that it is or was, the newest first. `sure` is False if it is not known whether it was made.
+    that it is or was, the newest first. `sure` is False if it is not known whether it was made, and
+    `gone` is True if it no longer exists.
     """
 
     provider: str
@@ -32,6 +33,7 @@ class Rented:
     began_t: float
     until_t: float
     sure: bool
+    gone: bool
 
     def has(self, stay: Stay) -> bool:
         """Return True if the run of `stay` was on this machine."""
@@ -155,7 +157,7 @@ def costs(
 ) -> Costs:
     """Return what was paid until `now`, a Unix time in seconds. `stays` are the times of runs on
     pods, `intents` the attempts to rent a machine, and `known` the pods of the inventory. A stay
-    without a price gets that of the rented machine.
+    on a rented machine that is gone ends with it, and one without a price gets the machine's.
     """
     rented = _rented(intents, known, now)
     providers = {pod.name: pod.provider for pod in known}
@@ -165,6 +167,8 @@ def costs(
         provider = providers.get(stay.pod)
         if machine is not None:
             provider = machine.provider
+            if machine.gone:
+                stay = replace(stay, until_t=min(stay.until_t, machine.until_t))
             if stay.price is None:
                 stay = replace(stay, price=machine.price)
         used.append(Spell(stay=stay, provider=provider, machine=machine))
@@ -210,6 +214,7 @@ def _rented(intents: Iterable[Intent], known: Sequence[Pod], now: float) -> list
             began_t=began,
             until_t=max(began, intent.gone_t or now),
             sure=intent.state in ("made", "gone"),
+            gone=intent.state == "gone",
         )
         found.append(one)
     return found

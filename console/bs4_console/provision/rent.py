@@ -103,7 +103,8 @@ class Provisioner:
     """Searches, rents and ends machines at several providers. `book` is the journal of rented
     machines, and `who` is the name of the person that is written into it. `patience` sets how long
     to wait (None: the defaults). The function `say` is called with a sentence for a person about
-    each thing that happens.
+    each thing that happens. `spent` returns what the run of a name has cost until now, in US
+    dollars; None takes what `book` knows, which is machines that were rented here.
     """
 
     def __init__(
@@ -114,12 +115,14 @@ class Provisioner:
         *,
         patience: Patience | None = None,
         say: Say = lambda _: None,
+        spent: Callable[[str], float] | None = None,
     ) -> None:
         self.providers = {provider.name: provider for provider in providers}
         self.book = book
         self.who = who
         self.patience = patience or Patience()
         self._say = say
+        self._spent = spent or (lambda run: book.spent(run=run))
 
     # Searching
 
@@ -220,16 +223,13 @@ class Provisioner:
         hours: float = 24.0,
         fallbacks: int = 2,
         another: bool = False,
-        recorded: float = 0.0,
         notes: Sequence[str] = (),
     ) -> Plan:
         """Return a plan to rent a machine for `run`: the cheapest offer whose price is allowed, and
         up to `fallbacks` more, to be tried in this order. `want` describes the machine and has the
         highest price. `max_spend` is the most that the whole run may cost in US dollars, and
         `hours` are the planned hours. `another` permits a second machine for a run that has one.
-        `recorded` is what the run has cost on its pods by the records of runs, in US dollars. It
-        counts if it is more than the journal of rented machines says, which knows only machines
-        that were rented here. `notes` are sentences that are shown with the plan.
+        `notes` are sentences that are shown with the plan.
 
         Raises NotApplicableError if `want` has no highest price, NoOffers if no offer is cheap
         enough, OverBudget if the run would exceed `max_spend`, and AlreadyThere if the run has a
@@ -248,7 +248,7 @@ class Provisioner:
         cheap = [offer for offer in found.offers if offer.price <= want.max_price + _CENT]
         if not cheap:
             raise no_offers(want, found)
-        spent = max(self.book.spent(run=run), recorded)
+        spent = self._spent(run)
         most = math.inf if max_spend is None else max_spend
         fit = [offer for offer in cheap if spent + hours * offer.price <= most]
         if not fit:
@@ -342,15 +342,13 @@ class Provisioner:
         with self.book.alone():
             if not plan.another:
                 _refuse_others(plan.run, self.book.of_run(plan.run))
-            spent = max(self.book.spent(run=plan.run), plan.spent)
-            if (
-                plan.max_spend is not None
-                and spent + plan.hours * offer.price > plan.max_spend + _CENT
-            ):
-                raise OverBudget(
-                    f"{plan.run} has cost ${spent:.2f} by now, too much for the cap.",
-                    "Raise it, or plan fewer hours.",
-                )
+            if plan.max_spend is not None:
+                spent = self._spent(plan.run)
+                if spent + plan.hours * offer.price > plan.max_spend + _CENT:
+                    raise OverBudget(
+                        f"{plan.run} has cost ${spent:.2f} by now, too much for the cap.",
+                        "Raise it, or plan fewer hours.",
+                    )
             intent = self.book.intend(plan.run, offer, plan.want, self.who)
         self._say(
             f"{offer.provider}: renting {offer.count}x {offer.gpu} at ${offer.price:.2f} an "

@@ -1,5 +1,5 @@
 """Mirrors of pods on which the run demo lived, at chosen times and prices: a recorded pod whose
-times are moved.
+times are moved. And machines that were rented then.
 """
 
 from __future__ import annotations
@@ -7,6 +7,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+
+from bs4_console.providers.base import Offer, Want
+from bs4_console.provision.book import Book
 
 _GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "data" / "prime-rl-2026-01" / "mirror"
 _HOME = "01M852K9WF76CYP02P280NFJBY"
@@ -59,3 +62,32 @@ def plant(
         (directory / "1.data").write_text("".join(kept))
     (pod / "home").write_text(home)
     return pod / home
+
+
+def rent(
+    pod: str,
+    made_t: float,
+    gone_t: float | None,
+    price: float,
+    provider: str,
+    *,
+    run: str = "",
+    path: Path | None = None,
+) -> None:
+    """Write to the journal of rented machines at `path` (None: the console's) that the machine of
+    `pod` was rented at these times, for the run `run` ("": one of the name of the pod).
+    """
+    book = Book(path)
+    offer = Offer(
+        provider=provider, id="o", gpu="H100", count=1, price=price, disk_gb=100, region=""
+    )
+    intent = book.intend(run or pod, offer, Want(gpu="H100"), "somebody")
+    book.note(intent, "made", machine=f"m-{pod}")
+    book.note(intent, "pod", pod=pod)
+    if gone_t is not None:
+        book.note(intent, "gone")
+    lines = [json.loads(line) for line in book.path.read_text().splitlines()]
+    for line in lines:
+        if line["intent"] == intent.ulid:
+            line["t"] = gone_t if line["event"] == "gone" else made_t
+    book.path.write_text("".join(json.dumps(line) + "\n" for line in lines))

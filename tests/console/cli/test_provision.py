@@ -28,7 +28,7 @@ from bs4_practice import cloud as clouds
 from bs4_practice.cloud import Cloud
 
 from .conftest import Console
-from .planted import plant
+from .planted import plant, rent
 
 H100 = ("--gpu", "H100", "--count", "2")
 
@@ -126,17 +126,20 @@ def test_a_gpu_by_the_word_that_people_use(console: Console, cloud: Cloud) -> No
     assert "Did you mean 'H100'?" in unknown.out
 
 
-def test_what_a_run_cost_on_machines_of_others_counts_for_the_spend_cap(
+def test_all_that_a_run_has_cost_counts_for_the_spend_cap(
     console: Console, cloud: Cloud, identity: Path
 ) -> None:
+    """On a machine of others, and on one that was rented for it and that it never used."""
     equipped(console, cloud, "vast")
+    book, began = console.data / "provision.ndjson", time.time() - 300 * 3600.0
+    rent("idle", began, began + 100 * 3600.0, 5.0, "vast", run="demo", path=book)
     pods = console.data / "pods"
     plant(pods / "mine", time.time() - 200 * 3600.0, 100, 10.0)
     plant(pods / "gift", time.time() - 50 * 3600.0, 10, None)
     create = ("provision", "create", *H100, "--run", "demo", "--identity", str(identity))
-    done = console(*create, "--max-price", "6", "--max-spend", "1050", "--plan")
+    done = console(*create, "--max-price", "6", "--max-spend", "1550", "--plan")
     assert done.code == 4
-    assert "demo has cost $1000." in done.sentence
+    assert "demo has cost $1500." in done.sentence
     done = console(*create, "--max-price", "6", "--max-spend", "2000", "--plan")
     assert "has cost on gift is not counted, because no price is known" in done.out
 

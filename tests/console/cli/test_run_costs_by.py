@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator
 from datetime import datetime
@@ -15,9 +14,8 @@ import pytest
 from bs4_console.cli import run_costs
 from bs4_console.fleet import budgets
 from bs4_console.pods.inventory import Inventory, Pod
-from bs4_console.providers.base import Offer, Want
 from bs4_console.provision.book import Book
-from tests.console.cli.planted import plant
+from tests.console.cli.planted import plant, rent
 from tests.console.cli.test_run_log import Console
 
 HOUR_S = 3600.0
@@ -44,24 +42,6 @@ def console(
     monkeypatch.setattr(run_costs, "time", clock)
     monkeypatch.setattr(budgets, "time", clock)
     return Console(tmp_path, capsys)
-
-
-def rent(pod: str, made_t: float, gone_t: float | None, price: float, provider: str) -> None:
-    """Write to the journal that the machine of `pod` was rented at these times."""
-    book = Book()
-    offer = Offer(
-        provider=provider, id="o", gpu="H100", count=1, price=price, disk_gb=100, region=""
-    )
-    intent = book.intend(pod, offer, Want(gpu="H100"), "somebody")
-    book.note(intent, "made", machine=f"m-{pod}")
-    book.note(intent, "pod", pod=pod)
-    if gone_t is not None:
-        book.note(intent, "gone")
-    lines = [json.loads(line) for line in book.path.read_text().splitlines()]
-    for line in lines:
-        if line["intent"] == intent.ulid:
-            line["t"] = gone_t if line["event"] == "gone" else made_t
-    book.path.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
 def pod(console: Console, name: str) -> Path:
@@ -102,6 +82,14 @@ def test_a_run_without_a_price_costs_what_its_rented_machine_does(console: Conso
     rent("one", NOW - 4 * HOUR_S, None, 5.0, "prime")
     told = console.json("runs", "cost")
     assert (money(told), told["unpriced"]) == ([10.01, 20, 9.99, 20], [])
+
+
+def test_a_run_without_an_end_ends_with_its_machine(console: Console) -> None:
+    """The pod of the machine is still in the inventory, and nobody has seen the run's end."""
+    plant(pod(console, "one"), NOW - 10 * HOUR_S, 1, 2.0, ended=False)
+    Inventory().add(Pod(name="one", host="192.0.2.1", provider="prime"))
+    rent("one", NOW - 10.5 * HOUR_S, NOW - 8 * HOUR_S, 2.0, "prime")
+    assert money(console.json("runs", "cost")) == [4, 5, 1, 5]
 
 
 def test_costs_by_provider_and_pod(console: Console) -> None:
@@ -181,3 +169,19 @@ def test_a_watcher_tells_of_a_budget_too(console: Console) -> None:
     words = ("check", "--watch", "--every", "1", "--cycles", "2", "--timeout", "0.5")
     told = [line.split(" - ")[0].partition(" ")[2] for line in console(*words, code=2).splitlines()]
     assert sorted(told) == ["CRITICAL: daily budget", "UNKNOWN: gone"]
+
+
+def test_a_record_that_cannot_be_read_ends_no_check(console: Console) -> None:
+    Inventory().add(Pod(name="gone", host="127.0.0.1", port=1, user="root", ssh_config=False))
+    path = console.root / "config" / "notify.toml"
+    path.write_text("[budget]\nday = 20\n")
+    path.chmod(0o600)
+    Book().path.mkdir(parents=True)  # a file that not even root can read
+    said = "UNKNOWN - daily budget: what was spent is not known: [Errno 21]"
+    told = console("check", "--timeout", "0.5", code=3)
+    assert "UNKNOWN - gone" in told
+    assert said in told
+    words = ("check", "--watch", "--every", "1", "--cycles", "2", "--timeout", "0.5")
+    told = console(*words, code=3)
+    assert "UNKNOWN: gone" in told
+    assert "UNKNOWN: daily budget" in told

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from datetime import datetime
 from pathlib import Path
@@ -134,3 +135,44 @@ async def test_what_cannot_be_read_is_unknown() -> None:
     told = await WatchedBudget(Budget("day", 10.0), Purse(read)).judge()
     assert (told.pod, told.level) == ("daily budget", UNKNOWN)
     assert "line 3 is no JSON" in told.sentences[0]
+
+
+@pytest.mark.parametrize("error", [PermissionError, FileNotFoundError])
+async def test_an_unreadable_file_is_unknown_and_read_again(error: type[OSError]) -> None:
+    failures = [error(2, "It is so", "1.data")]
+
+    def read(_: float) -> Costs:
+        if failures:
+            raise failures.pop()
+        return spent(0.0)
+
+    subject = WatchedBudget(Budget("day", 10.0), Purse(read))
+    told = await subject.judge()
+    assert (told.pod, told.level) == ("daily budget", UNKNOWN)
+    assert told.sentences[0] == "what was spent is not known: [Errno 2] It is so: '1.data'"
+    assert (await subject.judge()).level == OK
+
+
+async def test_a_disk_that_does_not_answer_is_waited_for_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    answers = threading.Event()
+    reads = []
+
+    def read(now: float) -> Costs:
+        reads.append(now)
+        answers.wait()
+        return spent(0.0)
+
+    purse = Purse(read)
+    monkeypatch.setattr(module, "READ_S", 0.01)
+    for _ in range(3):
+        told = await WatchedBudget(Budget("day", 10.0), purse).judge()
+        assert (told.level, list(told.sentences)) == (
+            UNKNOWN,
+            ["what was spent is not known: the records were not read within 0.01 s"],
+        )
+    monkeypatch.setattr(module, "READ_S", 60.0)
+    answers.set()
+    assert (await WatchedBudget(Budget("day", 10.0), purse).judge()).level == OK
+    assert len(reads) == 1

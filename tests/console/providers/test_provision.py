@@ -5,7 +5,6 @@ Over real HTTP, with a real journal.
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import itertools
 import json
 import math
@@ -15,6 +14,7 @@ import random
 import signal
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import httpx
@@ -64,11 +64,12 @@ def console(
     *names: str,
     book: Book | None = None,
     patience: Patience = QUICK,
+    spent: Callable[[str], float] | None = None,
 ) -> tuple[Provisioner, list[str]]:
     said: list[str] = []
     made = [adapter(cloud, name, client) for name in names or providers.NAMES]
     return Provisioner(
-        made, book or Book(), "alice@laptop", patience=patience, say=said.append
+        made, book or Book(), "alice@laptop", patience=patience, say=said.append, spent=spent
     ), said
 
 
@@ -403,12 +404,13 @@ async def test_what_was_spent_and_what_is_planned_stay_under_the_spend_cap(
     rent, _ = console(cloud, client, "vast")
     with pytest.raises(OverBudget):
         await rent.plan(WANT, RUN, max_spend=90.0, hours=24)
-    with pytest.raises(OverBudget, match=r"has cost \$40\.00"):
-        await rent.plan(WANT, RUN, max_spend=100.0, hours=24, recorded=40.0)
     plan = await rent.plan(WANT, RUN, max_spend=100.0, hours=24)
     assert [offer.id for offer in plan.offers] == ["503"]  # the dearer ones would not fit
-    with pytest.raises(OverBudget):
-        await rent.create(dataclasses.replace(plan, spent=40.0), PUBLIC_KEY)
+    other, _ = console(cloud, client, "vast", spent={RUN: 40.0}.__getitem__)
+    with pytest.raises(OverBudget, match=r"has cost \$40\.00;"):
+        await other.plan(WANT, RUN, max_spend=100.0, hours=24)
+    with pytest.raises(OverBudget, match=r"has cost \$40\.00 by now"):
+        await other.create(plan, PUBLIC_KEY)
     await rent.create(plan, PUBLIC_KEY)
     now = time.time()
     (intent,) = rent.book.intents()

@@ -15,6 +15,7 @@ from bs4_console.errors import ConsoleError
 from bs4_console.recovery.recovery_types import Saved
 from bs4_console.recovery.state import Records, State
 from tests.console.recovery.recovering import (
+    FIRST,
     LAYOUT,
     Killed,
     Machine,
@@ -59,7 +60,7 @@ class Chaos:
         touch, self.world.touch = self.world.touch, lambda what: None
         found = Records(store=WorldStore(self.world), layout=LAYOUT, directory=Path()).load()
         self.world.touch = touch
-        return found or State(run="demo", where=controller(self.world, Path()).first)
+        return found or State(run="demo", where=FIRST)
 
     async def lives(self, place: Path) -> None:
         """Of one controller after the other, on the same machine or on another."""
@@ -108,3 +109,11 @@ async def test_no_machine_is_forgotten_and_none_paid_beside_another(
     assert chaos.rented == []
     assert paid_for_nothing(world, chaos.state()) == []
     assert outcome.word in ("watching", "stopped"), outcome.sentence
+
+
+def test_the_first_state_writes_nothing_where_the_tests_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert Chaos(0).state().where.pod == "alpha"
+    assert list(tmp_path.iterdir()) == []
