@@ -4,23 +4,40 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Collection
 
+from bs4_agent.checkpoints.sync_set import OPTIONAL
 from bs4_common.checkpoints.sets import StepSet
 from bs4_common.checkpoints.sync_view import SyncView
 from bs4_common.trainers.base import LaunchSpec, Trainer
 
 
-def state_of(trainer: Trainer, spec: LaunchSpec, one: StepSet) -> str:
+def state_of(trainer: Trainer, spec: LaunchSpec, one: StepSet, *, weights: bool) -> str:
     """Return the state of the files that a resume from the checkpoint `one` needs: a digest of
-    their names, sizes and modification times in ns, in 32 hexadecimal digits. It is another one as
-    soon as a file was written, added or removed, also within one second and after the clock was set
-    back. Every file is looked at anew; the time that `one` has comes from a cache that does not see
-    a file that is written in its place. Raises OSError if the disk fails.
+    their names, sizes and modification times in ns, in 32 hexadecimal digits. With `weights`, 32
+    more digits follow for the parts that are copied on request, if the disk has any. It is another
+    one as soon as a file was written, added or removed, also within one second and after the clock
+    was set back. Every file is looked at anew; the time that `one` has comes from a cache that does
+    not see a file that is written in its place. Raises OSError if the disk fails.
     """
+    state = _digest(one, [rule.name for rule in trainer.parts(spec) if rule.required])
+    optional = OPTIONAL.intersection(one.parts)
+    if weights and optional:
+        state += _digest(one, optional)
+    return state
+
+
+def _digest(one: StepSet, names: Collection[str]) -> str:
+    """Return the digest of the files of these parts of the checkpoint `one`."""
     rows = []
-    for rule in trainer.parts(spec):
-        part = one.parts.get(rule.name)
-        pending = [str(part.path)] if part is not None and rule.required else []
+    for name in names:
+        part = one.parts.get(name)
+        if part is None:
+            continue
+        if not part.whole:
+            # An upload leaves it out, so its files are another state once they are complete.
+            rows.append(os.fsencode(part.path) + b"\0incomplete")
+        pending = [str(part.path)]
         while pending:
             directory = pending.pop()
             try:
@@ -30,8 +47,8 @@ def state_of(trainer: Trainer, spec: LaunchSpec, one: StepSet) -> str:
                             pending.append(entry.path)
                             continue
                         status = entry.stat(follow_symlinks=False)
-                        name = os.fsencode(entry.path)
-                        rows.append(b"%b\0%d\0%d" % (name, status.st_size, status.st_mtime_ns))
+                        path = os.fsencode(entry.path)
+                        rows.append(b"%b\0%d\0%d" % (path, status.st_size, status.st_mtime_ns))
             except FileNotFoundError:
                 rows.append(os.fsencode(directory))  # it is being removed
     return hashlib.sha256(b"\0\0".join(sorted(rows))).hexdigest()[:32]
@@ -39,9 +56,12 @@ def state_of(trainer: Trainer, spec: LaunchSpec, one: StepSet) -> str:
 
 def is_saved(view: SyncView | None, trainer: Trainer, spec: LaunchSpec, one: StepSet) -> bool:
     """Return True if the uploads, as `view` shows them, have verified this very state of the
-    checkpoint `one` in the object store, and nothing was seen to be removed from there since.
-    Return False too if only an agent that recorded no states has uploaded it. Raises OSError if the
-    disk fails.
+    checkpoint `one` in the object store, and nothing was seen to be removed from there since. The
+    weights count too if the order asks for them and the disk has them. Return False too if only an
+    agent that recorded no states has uploaded it. Raises OSError if the disk fails.
     """
     known = "" if view is None else view.done.get(one.step, "")
-    return bool(known) and known == state_of(trainer, spec, one)
+    if view is None or not known:
+        return False
+    # What was uploaded with its weights is in the store also by an order without them.
+    return known.startswith(state_of(trainer, spec, one, weights=bool(view.order.get("weights"))))

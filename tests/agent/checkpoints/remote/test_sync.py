@@ -20,11 +20,12 @@ import psutil
 import pytest
 
 from bs4_agent.checkpoints import sync as module
+from bs4_agent.checkpoints.retention import Retention
 from bs4_agent.checkpoints.sync import present, wanted
 from bs4_agent.checkpoints.sync_order import SyncOrder
 from bs4_common.checkpoints.remote.launched import Launched
 from bs4_common.checkpoints.remote.manifest import Manifest
-from bs4_common.checkpoints.sets import step_sets
+from bs4_common.checkpoints.sets import set_of, step_sets
 from bs4_common.checkpoints.sync_view import SyncView
 from bs4_common.errors import BadRequest, SpoolFull
 from bs4_common.failures.detectors.stores import sync_daemon_dead
@@ -36,6 +37,7 @@ from bs4_practice.b2.faults import Fault
 from tests.agent import facts as examples
 from tests.agent.checkpoints.remote.bench import LARGE
 from tests.agent.checkpoints.remote.syncing import Agent
+from tests.agent.checkpoints.trees import old_weights
 
 pytestmark = [pytest.mark.long, pytest.mark.beside]
 
@@ -406,6 +408,38 @@ def test_a_step_that_was_written_anew_within_a_second_is_uploaded_anew(agent: Ag
     shard.write_bytes(b"y" * shard.stat().st_size)
     os.utime(shard, (saved_t + 0.1, saved_t + 0.1))
     agent.until(lambda: agent.view.done[10] != first)
+
+
+def test_weights_that_are_written_after_the_upload_are_uploaded_too(agent: Agent) -> None:
+    bench = agent.bench
+    retention = Retention(agent.pod, agent.book, agent.actions)
+
+    def stored(step: int) -> bool:
+        one = set_of(step_sets(bench.trainer, bench.spec), step)
+        assert one is not None
+        return retention._in_store("demo", one)
+
+    bench.save(2)  # the pointer can leave step 5 for this one
+    agent.order(weights=True)
+    agent.until(lambda: 2 in agent.view.done)
+    bench.save(5)
+    agent.until(lambda: 5 in agent.view.done)
+    agent.until(lambda: stored(5))
+    sending, go = threading.Event(), threading.Event()
+
+    def send() -> None:
+        sending.set()
+        assert go.wait(60)
+
+    bench.server.faults.add(Fault("stop", call="b2_upload_file", name="weights/step_5", on=send))
+    old_weights(bench.spec, 5)
+    assert not stored(5)
+    assert sending.wait(60)
+    assert not stored(5)
+    go.set()
+    agent.until(lambda: stored(5))
+    assert bench.layout.file(5, "weights/step_5/model.safetensors") in bench.bucket()
+    assert bench.pointed() == 5
 
 
 def _delete(agent: Agent, step: int) -> None:
