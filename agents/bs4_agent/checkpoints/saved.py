@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
 from bs4_agent.checkpoints.sync_set import OPTIONAL
 from bs4_common.checkpoints.sets import StepSet
@@ -65,3 +66,58 @@ def is_saved(view: SyncView | None, trainer: Trainer, spec: LaunchSpec, one: Ste
         return False
     # What was uploaded with its weights is in the store also by an order without them.
     return known.startswith(state_of(trainer, spec, one, weights=bool(view.order.get("weights"))))
+
+
+@dataclass(frozen=True)
+class _Look:
+    """One look at a checkpoint: which one it was in the order of all looks, the state and the order
+    that it compared with, and whether the checkpoint was saved.
+    """
+
+    number: int
+    against: tuple[str, bool]
+    saved: bool
+
+
+class SavedInTurn:
+    """Knows which checkpoints of one run are saved in the object store, at the price of two looks
+    at the disk for each question, however many checkpoints there are. What must be sure before
+    something is removed asks `is_saved`.
+    """
+
+    def __init__(self) -> None:
+        self._looks: dict[int, _Look] = {}
+
+    def steps(
+        self,
+        view: SyncView,
+        trainer: Trainer,
+        spec: LaunchSpec,
+        whole: Sequence[StepSet],
+        newest: StepSet | None,
+    ) -> set[int]:
+        """Return the steps of the checkpoints `whole` that are saved as `view` shows the uploads.
+        Looked at are `newest` and, of the others that were uploaded, the one that was not looked at
+        for the longest time. For the rest, the last look is remembered; one that was not looked at
+        since its upload counts as saved. Raises OSError if the disk fails.
+        """
+        weights = bool(view.order.get("weights"))
+        number = 1 + max((look.number for look in self._looks.values()), default=0)
+        looks, rest = {}, []
+        for one in whole:
+            if not view.done.get(one.step):
+                continue
+            before, against = self._looks.get(one.step), (view.done[one.step], weights)
+            if before is None or before.against != against:
+                before = _Look(0, against, saved=True)
+            looks[one.step] = before
+            if one is not newest:
+                rest.append(one)
+        due = sorted(rest, key=lambda one: looks[one.step].number)[:1]
+        if newest is not None and newest.step in looks:
+            due.insert(0, newest)
+        for one in due:
+            saved = is_saved(view, trainer, spec, one)
+            looks[one.step] = _Look(number, looks[one.step].against, saved)
+        self._looks = looks
+        return {step for step, look in looks.items() if look.saved}

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
 import json
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +22,7 @@ import psutil
 
 from bs4_agent.book import Book
 from bs4_agent.checkpoints.remote.process import command
-from bs4_agent.checkpoints.saved import is_saved
+from bs4_agent.checkpoints.saved import SavedInTurn
 from bs4_agent.checkpoints.sync_order import SyncOrder
 from bs4_agent.pod import Pod
 from bs4_agent.runs.records import attempt_numbers, spec_as_dict, start_by_clock, starts_of
@@ -87,6 +86,7 @@ class Syncs:
         self._woken = threading.Event()
         self._lock = threading.Lock()
         self._jobs: dict[str, _Job] = {}
+        self._saved: dict[str, SavedInTurn] = {}
         self._not_before: dict[str, float] = {}
         self._put_off: dict[tuple[str, int], float] = {}
         """By run and step: when a step that could not be uploaded is tried again."""
@@ -212,8 +212,10 @@ class Syncs:
         self._note_milestones(name, order, view, sets)
         whole = complete_sets(sets)
         newest = present(whole, run.attempt if run.live else None)
-        saved = functools.partial(is_saved, view, trainer, run.spec)
-        steps = wanted(self._ready(name, whole), newest, order, view, saved, live=run.live)
+        ready = self._ready(name, whole)
+        in_turn = self._saved.setdefault(name, SavedInTurn())
+        saved = in_turn.steps(view, trainer, run.spec, ready, newest)
+        steps = wanted(ready, newest, order, view, saved, live=run.live)
         others = {}
         for key, path in self._others(run).items():
             if key not in view.logs:
@@ -544,7 +546,7 @@ def wanted(
     newest: StepSet | None,
     order: SyncOrder,
     view: SyncView,
-    saved: Callable[[StepSet], bool],
+    saved: Collection[int],
     *,
     live: bool,
 ) -> list[StepSet]:
@@ -558,10 +560,9 @@ def wanted(
 
     `whole` has the complete checkpoints, newest first. `order` is the run's sync order (a standing
     order to upload the checkpoints of a run to an object store) and `view` says what was uploaded
-    before. `saved` is called with a checkpoint and returns True if the store has it in its present
-    state.
+    before. `saved` has the steps that the store has in the state in which they are on the disk.
     """
-    missing = [one for one in whole if not saved(one)]
+    missing = [one for one in whole if one.step not in saved]
     if newest is None or not missing:
         return []
     last = max((step for step in view.done if step <= newest.step), default=None)

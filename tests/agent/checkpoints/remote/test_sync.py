@@ -11,7 +11,6 @@ import shutil
 import signal
 import threading
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,13 +18,15 @@ from typing import Any
 import psutil
 import pytest
 
+from bs4_agent.checkpoints import saved
 from bs4_agent.checkpoints import sync as module
 from bs4_agent.checkpoints.retention import Retention
+from bs4_agent.checkpoints.saved import state_of
 from bs4_agent.checkpoints.sync import present, wanted
 from bs4_agent.checkpoints.sync_order import SyncOrder
 from bs4_common.checkpoints.remote.launched import Launched
 from bs4_common.checkpoints.remote.manifest import Manifest
-from bs4_common.checkpoints.sets import set_of, step_sets
+from bs4_common.checkpoints.sets import StepSet, set_of, step_sets
 from bs4_common.checkpoints.sync_view import SyncView
 from bs4_common.errors import BadRequest, SpoolFull
 from bs4_common.failures.detectors.stores import sync_daemon_dead
@@ -349,10 +350,6 @@ def _set(step: int, t: float = 1.0) -> Any:
     return SimpleNamespace(step=step, t=t, state="one")
 
 
-def _saved(done: dict[int, str]) -> Callable[[Any], bool]:
-    return lambda one: done.get(one.step) == one.state
-
-
 @pytest.mark.parametrize(
     ("whole", "done", "order", "live", "steps"),
     [
@@ -390,7 +387,7 @@ def test_what_is_uploaded_next(
         present(sets, None),
         SyncOrder(to="b2://demo-bucket", **order),
         SyncView(done=done),
-        _saved(done),
+        {one.step for one in sets if done.get(one.step) == one.state},
         live=live,
     )
     assert [one.step for one in chosen] == steps
@@ -440,6 +437,46 @@ def test_weights_that_are_written_after_the_upload_are_uploaded_too(agent: Agent
     agent.until(lambda: stored(5))
     assert bench.layout.file(5, "weights/step_5/model.safetensors") in bench.bucket()
     assert bench.pointed() == 5
+
+
+def test_each_poll_looks_at_the_newest_step_and_at_one_other_in_turn(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent.end()
+    bench, looks = agent.bench, list[int]()
+
+    def counted(trainer: Any, spec: Any, one: StepSet, *, weights: bool) -> str:
+        looks.append(one.step)
+        return state_of(trainer, spec, one, weights=weights)
+
+    agent.order()
+    for step in (5, 10, 15, 20):
+        bench.save(step)
+        one = set_of(step_sets(bench.trainer, bench.spec), step)
+        assert one is not None
+        state = state_of(bench.trainer, bench.spec, one, weights=False)
+        told = {"set_state": state, "rate": 1, "pointed": True, "held": ""}
+        agent.book("sync", run="demo", event="step-done", step=step, **told)
+    agent.book("sync", run="demo", event="listed", pointer=20, steps=[5, 10, 15, 20], torn=[])
+    monkeypatch.setattr(saved, "state_of", counted)
+    polls = []
+    for _ in range(4):
+        looks.clear()
+        agent.syncs.round()
+        polls.append(list(looks))
+    assert polls == [[20, 15], [20, 10], [20, 5], [20, 15]]
+    # What has changed is sent when its turn has come, and one that was not uploaded needs no look.
+    agent.book("sync", run="demo", event="pruned", steps=[15], bytes=1)
+    shard = next(iter(bench.spec.output_dir.rglob("step_5/trainer/*.distcp")))
+    shard.write_bytes(b"other")
+    started: list[Any] = []
+    monkeypatch.setattr(agent.syncs, "_start", lambda name, order, job: started.append(job))
+    looks.clear()
+    for _ in range(3):
+        agent.syncs.round()
+    assert looks == [20, 10, 20, 5, 20, 10]
+    # The look at step 5 is remembered while another has its turn.
+    assert [job["steps"] for job in started] == [[5], [5]]
 
 
 def _delete(agent: Agent, step: int) -> None:
