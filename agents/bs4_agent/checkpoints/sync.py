@@ -47,8 +47,8 @@ LOOK_S = 5.0
 #: Seconds before the next try after 1, 2, ... failures in a row. A failure that needs a person (a
 #: key, a cap) waits for the last value.
 BACK_OFF_S = (5.0, 15.0, 60.0, 180.0, 600.0)
-#: Failures in a row (some five minutes) after which the sync counts as dead; and the seconds after
-#: which an upload is late.
+#: Failures in a row (some five minutes), without those of one step, after which the sync counts as
+#: dead; and the seconds after which an upload is late.
 DEAD_AFTER, INTERVAL_S = 4, 1800.0
 _NEVER_S = 1e9
 #: Seconds after which the store is listed although there is nothing new to upload: somebody else
@@ -196,7 +196,7 @@ class Syncs:
             rows.append(
                 {
                     "run": run,
-                    "alive": view.failures < DEAD_AFTER,
+                    "alive": view.blocked < DEAD_AFTER,
                     "pointer": view.pointer,
                     "interval_s": _NEVER_S if waits else INTERVAL_S,
                     **view.told(),
@@ -339,7 +339,7 @@ class Syncs:
             if (view.failed or {}).get("passing", True):
                 pause = BACK_OFF_S[min(max(view.failures, 1), len(BACK_OFF_S)) - 1]
             again = time.monotonic() + pause
-            if job.at is not None and (view.failed or {}).get("error") in _OF_ONE_STEP:
+            if job.at is not None and "step" in (view.failed or {}):
                 self._not_before.pop(name, None)
                 self._put_off[name, job.at] = again
             else:
@@ -371,6 +371,8 @@ class Syncs:
                 return
             job.said_m = time.monotonic()
         elif event == "failed":
+            if job.at is not None and fields["error"] in _OF_ONE_STEP:
+                fields = {**fields, "step": job.at}
             self._failed(name, fields)
             return
         elif event == "done":
@@ -395,11 +397,13 @@ class Syncs:
         self._not_before[name] = (
             time.monotonic() + BACK_OFF_S[min(view.failures, len(BACK_OFF_S) - 1)]
         )
+        # Those of one step say nothing about how long the store is away.
+        alike = view.failures if "step" in fields else view.blocked
         if (
             before is not None
             and before.get("detail") == fields["detail"]
             and now - before["t"] < 3600.0
-            and view.failures > 4
+            and alike > 4
         ):
             return
         with contextlib.suppress(SpoolFull):

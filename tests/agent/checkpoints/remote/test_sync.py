@@ -211,6 +211,22 @@ def test_a_sync_that_fails_on_and_on_is_a_fact_for_the_detectors(agent: Agent) -
     assert found.failure == "sync-daemon-dead"
 
 
+def test_a_step_that_keeps_failing_is_no_dead_sync(agent: Agent) -> None:
+    agent.bench.save(5)
+    link = agent.bench.trainer.layout(agent.bench.spec).trainer_checkpoints / "step_5/trainer/x"
+    link.symlink_to("/etc/hostname")
+    agent.order()
+    agent.until(lambda: agent.view.failures > module.DEAD_AFTER)
+    [row] = agent.syncs.facts()
+    assert (row["alive"], row["error"]) == (True, "refused")
+    # An order that cannot be followed at all is a matter of no step, however many have failed.
+    agent.end()
+    failed: Any = {"error": "refused", "detail": "The order is lost.", "passing": False}
+    for _ in range(module.DEAD_AFTER):
+        agent.syncs._failed("demo", failed)
+    assert not agent.syncs.facts()[0]["alive"]
+
+
 @pytest.mark.parametrize(
     ("every", "uploading", "dead"), [(0, False, True), (100, False, False), (0, True, False)]
 )
