@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
 import json
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +22,7 @@ import psutil
 
 from bs4_agent.book import Book
 from bs4_agent.checkpoints.remote.process import command
-from bs4_agent.checkpoints.saved import is_saved
+from bs4_agent.checkpoints.saved import SavedInTurn
 from bs4_agent.checkpoints.sync_order import SyncOrder
 from bs4_agent.pod import Pod
 from bs4_agent.runs.records import attempt_numbers, spec_as_dict, start_by_clock, starts_of
@@ -48,8 +47,8 @@ LOOK_S = 5.0
 #: Seconds before the next try after 1, 2, ... failures in a row. A failure that needs a person (a
 #: key, a cap) waits for the last value.
 BACK_OFF_S = (5.0, 15.0, 60.0, 180.0, 600.0)
-#: Failures in a row (some five minutes) after which the sync counts as dead; and the seconds after
-#: which an upload is late.
+#: Failures in a row (some five minutes), without those of one step, after which the sync counts as
+#: dead; and the seconds after which an upload is late.
 DEAD_AFTER, INTERVAL_S = 4, 1800.0
 _NEVER_S = 1e9
 #: Seconds after which the store is listed although there is nothing new to upload: somebody else
@@ -87,6 +86,7 @@ class Syncs:
         self._woken = threading.Event()
         self._lock = threading.Lock()
         self._jobs: dict[str, _Job] = {}
+        self._saved: dict[str, SavedInTurn] = {}
         self._not_before: dict[str, float] = {}
         self._put_off: dict[tuple[str, int], float] = {}
         """By run and step: when a step that could not be uploaded is tried again."""
@@ -196,7 +196,7 @@ class Syncs:
             rows.append(
                 {
                     "run": run,
-                    "alive": view.failures < DEAD_AFTER,
+                    "alive": view.blocked < DEAD_AFTER,
                     "pointer": view.pointer,
                     "interval_s": _NEVER_S if waits else INTERVAL_S,
                     **view.told(),
@@ -212,8 +212,10 @@ class Syncs:
         self._note_milestones(name, order, view, sets)
         whole = complete_sets(sets)
         newest = present(whole, run.attempt if run.live else None)
-        saved = functools.partial(is_saved, view, trainer, run.spec)
-        steps = wanted(self._ready(name, whole), newest, order, view, saved, live=run.live)
+        ready = self._ready(name, whole)
+        in_turn = self._saved.setdefault(name, SavedInTurn())
+        saved = in_turn.steps(view, trainer, run.spec, ready, newest)
+        steps = wanted(ready, newest, order, view, saved, live=run.live)
         others = {}
         for key, path in self._others(run).items():
             if key not in view.logs:
@@ -337,7 +339,7 @@ class Syncs:
             if (view.failed or {}).get("passing", True):
                 pause = BACK_OFF_S[min(max(view.failures, 1), len(BACK_OFF_S)) - 1]
             again = time.monotonic() + pause
-            if job.at is not None and (view.failed or {}).get("error") in _OF_ONE_STEP:
+            if job.at is not None and "step" in (view.failed or {}):
                 self._not_before.pop(name, None)
                 self._put_off[name, job.at] = again
             else:
@@ -369,6 +371,8 @@ class Syncs:
                 return
             job.said_m = time.monotonic()
         elif event == "failed":
+            if job.at is not None and fields["error"] in _OF_ONE_STEP:
+                fields = {**fields, "step": job.at}
             self._failed(name, fields)
             return
         elif event == "done":
@@ -393,11 +397,13 @@ class Syncs:
         self._not_before[name] = (
             time.monotonic() + BACK_OFF_S[min(view.failures, len(BACK_OFF_S) - 1)]
         )
+        # Those of one step say nothing about how long the store is away.
+        alike = view.failures if "step" in fields else view.blocked
         if (
             before is not None
             and before.get("detail") == fields["detail"]
             and now - before["t"] < 3600.0
-            and view.failures > 4
+            and alike > 4
         ):
             return
         with contextlib.suppress(SpoolFull):
@@ -544,7 +550,7 @@ def wanted(
     newest: StepSet | None,
     order: SyncOrder,
     view: SyncView,
-    saved: Callable[[StepSet], bool],
+    saved: Collection[int],
     *,
     live: bool,
 ) -> list[StepSet]:
@@ -558,10 +564,9 @@ def wanted(
 
     `whole` has the complete checkpoints, newest first. `order` is the run's sync order (a standing
     order to upload the checkpoints of a run to an object store) and `view` says what was uploaded
-    before. `saved` is called with a checkpoint and returns True if the store has it in its present
-    state.
+    before. `saved` has the steps that the store has in the state in which they are on the disk.
     """
-    missing = [one for one in whole if not saved(one)]
+    missing = [one for one in whole if one.step not in saved]
     if newest is None or not missing:
         return []
     last = max((step for step in view.done if step <= newest.step), default=None)

@@ -72,6 +72,7 @@ class SyncRecord(TypedDict, total=False):
     who: str
     """The person who gave the order."""
     step: int
+    """A training step. A failure has one if it is a matter of this step alone."""
     bytes: int
     done: int
     """Bytes sent so far."""
@@ -148,8 +149,9 @@ class SyncView:
     latest.json, the store's file that names the newest step, was last seen to name, and `pointed_t`
     when. `sent` of `total` bytes of the present upload are sent, at `rate` bytes per second. `last`
     is the newest record about the uploads, `failed` the last failure since the last success, or
-    None, and `failures` the number of failures in a row. `logs` has the names of logs and crash
-    reports that were uploaded, and `uploads` is how many steps were uploaded so far.
+    None, and `failures` the number of failures in a row; `blocked` of them were no matter of one
+    step alone. `logs` has the names of logs and crash reports that were uploaded, and `uploads` is
+    how many steps were uploaded so far.
     """
 
     order: SyncRecord = field(default_factory=SyncRecord)
@@ -166,6 +168,7 @@ class SyncView:
     last: SyncRecord = field(default_factory=SyncRecord)
     failed: SyncRecord | None = None
     failures: int = 0
+    blocked: int = 0
     logs: set[str] = field(default_factory=set)
     uploads: int = 0
     removed: list[int] = field(default_factory=list)
@@ -252,7 +255,7 @@ class SyncView:
             self.logs, self.removed = set(), []
             self.listed, self.listed_t = None, 0.0
         self.order, self.place = record, str(record.get("to") or self.place)
-        self.failed, self.failures, self.held = None, 0, ""
+        self.failed, self.failures, self.blocked, self.held = None, 0, 0, ""
         self.skipped, self.rounds, self.vanished = {}, 0, []
         self.due, self.missed = set(), []
 
@@ -277,7 +280,8 @@ class SyncView:
         self.uploads += 1
         self.due.discard(record["step"])
         self.missed = [step for step in self.missed if step != record["step"]]
-        self.failed, self.failures, self.held = None, 0, record.get("held") or ""
+        self.failed, self.failures, self.blocked = None, 0, 0
+        self.held = record.get("held") or ""
         self.skipped, self.rounds, self.vanished = {}, 0, []
         if self.listed is not None:
             self.listed = {**self.listed, record["step"]: {}}
@@ -328,6 +332,8 @@ class SyncView:
 
     def _failed(self, record: SyncRecord) -> None:
         self.step, self.failed, self.failures = None, record, self.failures + 1
+        if "step" not in record:
+            self.blocked += 1
 
 
 def missed_text(steps: Sequence[int]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import errno
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -231,9 +232,9 @@ def test_what_must_be_in_the_store_first_stays_until_it_is(demo: Guarded) -> Non
     assert demo.book.ledger.orders["demo"]["synced"] is True
 
 
-def uploaded(demo: Guarded, *steps: int, **fields: Any) -> None:
-    """Journal that these steps were verified in the store as they are now, or with other
-    `fields`.
+def uploaded(demo: Guarded, *steps: int, weights: bool = False, **fields: Any) -> None:
+    """Journal that these steps were verified in the store as they are now, with their `weights` if
+    it is so said, or with other `fields`.
     """
     trainer = demo.runs.trainer(demo.spec)
     for step in steps:
@@ -242,7 +243,7 @@ def uploaded(demo: Guarded, *steps: int, **fields: Any) -> None:
         record = {
             "step": step,
             "set_t": one.t,
-            "set_state": state_of(trainer, demo.spec, one),
+            "set_state": state_of(trainer, demo.spec, one, weights=weights),
             "rate": 1,
             "pointed": True,
             "held": "",
@@ -275,6 +276,39 @@ def test_what_was_written_anew_is_not_what_was_saved(demo: Guarded, later_s: flo
     assert steps_in(demo.out / "checkpoints") == [5, 15, 20]
     uploaded(demo, 5)
     demo.until(lambda: steps_in(demo.out / "checkpoints") == [15, 20])
+
+
+def test_weights_that_were_written_after_the_upload_are_not_what_was_saved(demo: Guarded) -> None:
+    old(demo.spec, 5, 10, 15, 20, 25)
+    demo.book("sync", run="demo", event="ordered", to="b2://demo-bucket/runs", weights=True)
+    uploaded(demo, 5, 10, 15, weights=True)
+    old_weights(demo.spec, 5)
+    demo.order(last=2, synced=True)
+    demo.until(lambda: steps_in(demo.out / "checkpoints") == [5, 20, 25])
+    demo.look()
+    assert steps_in(demo.out / "checkpoints") == [5, 20, 25]
+    uploaded(demo, 5, weights=True)
+    demo.until(lambda: steps_in(demo.out / "checkpoints") == [20, 25])
+
+
+def test_an_order_that_adds_the_weights_waits_for_them(demo: Guarded) -> None:
+    """An order that no longer asks for them needs no other upload, and neither do weights that are
+    gone from the disk.
+    """
+    old(demo.spec, 5, 10, 15, 20, 25)
+    demo.book("sync", run="demo", event="ordered", to="b2://demo-bucket/runs", weights=False)
+    uploaded(demo, 5)
+    uploaded(demo, 10, 15, weights=True)
+
+    def stored() -> list[int]:
+        sets = step_sets(demo.runs.trainer(demo.spec), demo.spec)
+        return [one.step for one in sets if demo.guard._in_store("demo", one)]
+
+    assert stored() == [5, 10, 15]
+    demo.book("sync", run="demo", event="ordered", to="b2://demo-bucket/runs", weights=True)
+    assert stored() == [10, 15]
+    shutil.rmtree(demo.out / "weights/step_5")
+    assert stored() == [5, 10, 15]
 
 
 def test_a_state_that_the_uploading_agent_did_not_record_is_not_known(demo: Guarded) -> None:

@@ -261,7 +261,7 @@ class _Source:
                 one = set_of(step_sets(self._trainer, self._spec), step)
                 why = "gone" if one is None else verify(one)
             if one is not None and not why:
-                state = state_of(self._trainer, self._spec, one)
+                state = state_of(self._trainer, self._spec, one, weights=self._weights)
                 return one, state, self._local(one)
             held.close()
             newest = next(iter(complete_sets(step_sets(self._trainer, self._spec))), None)

@@ -11,7 +11,6 @@ import shutil
 import signal
 import threading
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,12 +18,15 @@ from typing import Any
 import psutil
 import pytest
 
+from bs4_agent.checkpoints import saved
 from bs4_agent.checkpoints import sync as module
+from bs4_agent.checkpoints.retention import Retention
+from bs4_agent.checkpoints.saved import state_of
 from bs4_agent.checkpoints.sync import present, wanted
 from bs4_agent.checkpoints.sync_order import SyncOrder
 from bs4_common.checkpoints.remote.launched import Launched
 from bs4_common.checkpoints.remote.manifest import Manifest
-from bs4_common.checkpoints.sets import step_sets
+from bs4_common.checkpoints.sets import StepSet, set_of, step_sets
 from bs4_common.checkpoints.sync_view import SyncView
 from bs4_common.errors import BadRequest, SpoolFull
 from bs4_common.failures.detectors.stores import sync_daemon_dead
@@ -36,6 +38,7 @@ from bs4_practice.b2.faults import Fault
 from tests.agent import facts as examples
 from tests.agent.checkpoints.remote.bench import LARGE
 from tests.agent.checkpoints.remote.syncing import Agent
+from tests.agent.checkpoints.trees import old_weights
 
 pytestmark = [pytest.mark.long, pytest.mark.beside]
 
@@ -208,6 +211,22 @@ def test_a_sync_that_fails_on_and_on_is_a_fact_for_the_detectors(agent: Agent) -
     assert found.failure == "sync-daemon-dead"
 
 
+def test_a_step_that_keeps_failing_is_no_dead_sync(agent: Agent) -> None:
+    agent.bench.save(5)
+    link = agent.bench.trainer.layout(agent.bench.spec).trainer_checkpoints / "step_5/trainer/x"
+    link.symlink_to("/etc/hostname")
+    agent.order()
+    agent.until(lambda: agent.view.failures > module.DEAD_AFTER)
+    [row] = agent.syncs.facts()
+    assert (row["alive"], row["error"]) == (True, "refused")
+    # An order that cannot be followed at all is a matter of no step, however many have failed.
+    agent.end()
+    failed: Any = {"error": "refused", "detail": "The order is lost.", "passing": False}
+    for _ in range(module.DEAD_AFTER):
+        agent.syncs._failed("demo", failed)
+    assert not agent.syncs.facts()[0]["alive"]
+
+
 @pytest.mark.parametrize(
     ("every", "uploading", "dead"), [(0, False, True), (100, False, False), (0, True, False)]
 )
@@ -347,10 +366,6 @@ def _set(step: int, t: float = 1.0) -> Any:
     return SimpleNamespace(step=step, t=t, state="one")
 
 
-def _saved(done: dict[int, str]) -> Callable[[Any], bool]:
-    return lambda one: done.get(one.step) == one.state
-
-
 @pytest.mark.parametrize(
     ("whole", "done", "order", "live", "steps"),
     [
@@ -388,7 +403,7 @@ def test_what_is_uploaded_next(
         present(sets, None),
         SyncOrder(to="b2://demo-bucket", **order),
         SyncView(done=done),
-        _saved(done),
+        {one.step for one in sets if done.get(one.step) == one.state},
         live=live,
     )
     assert [one.step for one in chosen] == steps
@@ -406,6 +421,78 @@ def test_a_step_that_was_written_anew_within_a_second_is_uploaded_anew(agent: Ag
     shard.write_bytes(b"y" * shard.stat().st_size)
     os.utime(shard, (saved_t + 0.1, saved_t + 0.1))
     agent.until(lambda: agent.view.done[10] != first)
+
+
+def test_weights_that_are_written_after_the_upload_are_uploaded_too(agent: Agent) -> None:
+    bench = agent.bench
+    retention = Retention(agent.pod, agent.book, agent.actions)
+
+    def stored(step: int) -> bool:
+        one = set_of(step_sets(bench.trainer, bench.spec), step)
+        assert one is not None
+        return retention._in_store("demo", one)
+
+    bench.save(2)  # the pointer can leave step 5 for this one
+    agent.order(weights=True)
+    agent.until(lambda: 2 in agent.view.done)
+    bench.save(5)
+    agent.until(lambda: 5 in agent.view.done)
+    agent.until(lambda: stored(5))
+    sending, go = threading.Event(), threading.Event()
+
+    def send() -> None:
+        sending.set()
+        assert go.wait(60)
+
+    bench.server.faults.add(Fault("stop", call="b2_upload_file", name="weights/step_5", on=send))
+    old_weights(bench.spec, 5)
+    assert not stored(5)
+    assert sending.wait(60)
+    assert not stored(5)
+    go.set()
+    agent.until(lambda: stored(5))
+    assert bench.layout.file(5, "weights/step_5/model.safetensors") in bench.bucket()
+    assert bench.pointed() == 5
+
+
+def test_each_poll_looks_at_the_newest_step_and_at_one_other_in_turn(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent.end()
+    bench, looks = agent.bench, list[int]()
+
+    def counted(trainer: Any, spec: Any, one: StepSet, *, weights: bool) -> str:
+        looks.append(one.step)
+        return state_of(trainer, spec, one, weights=weights)
+
+    agent.order()
+    for step in (5, 10, 15, 20):
+        bench.save(step)
+        one = set_of(step_sets(bench.trainer, bench.spec), step)
+        assert one is not None
+        state = state_of(bench.trainer, bench.spec, one, weights=False)
+        told = {"set_state": state, "rate": 1, "pointed": True, "held": ""}
+        agent.book("sync", run="demo", event="step-done", step=step, **told)
+    agent.book("sync", run="demo", event="listed", pointer=20, steps=[5, 10, 15, 20], torn=[])
+    monkeypatch.setattr(saved, "state_of", counted)
+    polls = []
+    for _ in range(4):
+        looks.clear()
+        agent.syncs.round()
+        polls.append(list(looks))
+    assert polls == [[20, 15], [20, 10], [20, 5], [20, 15]]
+    # What has changed is sent when its turn has come, and one that was not uploaded needs no look.
+    agent.book("sync", run="demo", event="pruned", steps=[15], bytes=1)
+    shard = next(iter(bench.spec.output_dir.rglob("step_5/trainer/*.distcp")))
+    shard.write_bytes(b"other")
+    started: list[Any] = []
+    monkeypatch.setattr(agent.syncs, "_start", lambda name, order, job: started.append(job))
+    looks.clear()
+    for _ in range(3):
+        agent.syncs.round()
+    assert looks == [20, 10, 20, 5, 20, 10]
+    # The look at step 5 is remembered while another has its turn.
+    assert [job["steps"] for job in started] == [[5], [5]]
 
 
 def _delete(agent: Agent, step: int) -> None:
