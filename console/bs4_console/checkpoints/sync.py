@@ -32,6 +32,7 @@ from bs4_console.errors import (
     UsageError,
 )
 from bs4_console.locations import config_dir
+from bs4_console.pods import carried_orders
 from bs4_console.pods.state import PodState
 from bs4_console.setup.credentials import Credentials
 
@@ -285,14 +286,14 @@ def plan_prune(
     pods: Iterable[PodState] = (),
 ) -> Prunable:
     """Return the plan of removing checkpoint steps of a run from the bucket: all except the `keep`
-    newest complete ones and multiples of `milestones` (0: no multiples stay). If one of `pods` has
-    a run of this name whose retention order keeps the best checkpoint, that one stays too. Raises
-    RefusedError, with the reason, if no step may be removed now, UsageError if `keep` is below 2,
-    and StoreFailed if the store fails.
+    newest complete ones and multiples of `milestones` (0: no multiples stay). Of `pods`, the one
+    counts on which the run began last, of those that copied it to `place`: if its retention order
+    keeps the best checkpoint, that one stays too. Raises RefusedError, with the reason, if no step
+    may be removed now, UsageError if `keep` is below 2, and StoreFailed if the store fails.
     """
     found = scan(store, place, run)
     try:
-        stays = best_in_store(pods, run, found)
+        stays = best_in_store(pods, place, run, found)
         decision = prune.decide(found, keep, milestones, stays)
     except BadRequest as error:
         raise UsageError(error.message) from error
@@ -301,19 +302,25 @@ def plan_prune(
     return Prunable(place, run, keep, milestones, decision, stays)
 
 
-def best_in_store(pods: Iterable[PodState], run: str, found: RemoteRun) -> dict[int, str]:
-    """Return which steps in the store stay because a pod has a retention order for the run that
-    keeps the best checkpoint, as {step: reason}. `found` is the result of `scan`. The steps are
-    judged by what was read of these pods last.
+def best_in_store(
+    pods: Iterable[PodState], place: Place, run: str, found: RemoteRun
+) -> dict[int, str]:
+    """Return which steps in the store stay because of a retention order for the run that keeps the
+    best checkpoint, as {step: reason}. `found` is the result of `scan`. Of `pods`, the one counts
+    on which the run began last, of those that copied it to `place`: it took the orders over, and
+    another pod, which does not know its steps, would keep each of them. The steps are judged by
+    what was read of the pod last.
     """
-    stays: dict[int, str] = {}
-    for pod in pods:
-        order, state = Order.of(pod.ledger.orders.get(run)), pod.runs.get(run)
-        if order is None or not order.best or state is None:
-            continue
-        stored = judged(state, order.best, prune.stored_t(found))
-        for step, why in prune.stays_for(order.best, stored, Quality(), found).items():
-            stays[step] = f"{why}; the order on {pod.name} keeps the best"
+    pod = carried_orders.newest_pod(pods, run, str(place))
+    if pod is None:
+        return {}
+    order = Order.of(pod.ledger.orders.get(run))
+    if order is None or not order.best:
+        return {}
+    stored = judged(pod.runs[run], order.best, prune.stored_t(found))
+    stays = {}
+    for step, why in prune.stays_for(order.best, stored, Quality(), found).items():
+        stays[step] = f"{why}; the order on {pod.name} keeps the best"
     return stays
 
 

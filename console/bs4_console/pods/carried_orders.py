@@ -9,7 +9,7 @@ no longer be saved.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal, TypedDict
 
 from bs4_common.checkpoints.launch_record import without_keys
@@ -65,6 +65,22 @@ class Order(TypedDict, total=False):
     """launch: further command-line arguments of the run. They are needed for a step that was saved
     without them; a step in the object store usually has them itself.
     """
+
+
+def newest_pod(pods: Iterable[PodState], run: str, place: str) -> PodState | None:
+    """Return the one of `pods` on which the run `run` began last, or None if none of them is known
+    to have had it. Only a pod that has copied the run's checkpoints to `place`, such as
+    b2://BUCKET/PREFIX, counts, because a run of the same name elsewhere may be another one.
+    """
+    found, latest = None, -1.0
+    for state in pods:
+        known, view = state.runs.get(run), state.ledger.syncs.get(run)
+        if known is None or view is None or view.place.rstrip("/") != place.rstrip("/"):
+            continue
+        began = max((one.started_t for one in known.view.attempts.values()), default=0.0)
+        if began > latest:
+            found, latest = state, began
+    return found
 
 
 def orders_of(state: PodState, run: str) -> tuple[Order, ...]:

@@ -14,7 +14,7 @@ from bs4_console.errors import FINDING, ConsoleError, RefusedError
 from bs4_console.launch.guide import LaunchRequest as Launch
 from bs4_console.pods import carried_orders
 from bs4_console.pods.session import PodSession
-from bs4_console.pods.state import ActionView, PlanView, PodState, RunState
+from bs4_console.pods.state import ActionView, PlanView, PodState
 from bs4_console.typed_json import record
 
 #: The kind of the action, used in the place of a playbook's id.
@@ -138,21 +138,9 @@ def before(pods: Iterable[PodState], asked: RestoreRequest, pod: str) -> Before 
     of the same name elsewhere may be another one. Of several such pods, the one on which the run
     began last is meant.
     """
-    found, latest = None, -1.0
-    for state in pods:
-        run, view = state.runs.get(asked.run), state.ledger.syncs.get(asked.run)
-        here = state.name == pod and not state.former
-        if here or run is None or view is None:
-            continue
-        began = _began(run)
-        if view.place.rstrip("/") == asked.source.rstrip("/") and began > latest:
-            found, latest = Before(state, asked.run), began
-    return found
-
-
-def _began(run: RunState) -> float:
-    """Return when the newest attempt of a run began, as a Unix time in seconds, or 0."""
-    return max((one.started_t for one in run.view.attempts.values()), default=0.0)
+    others = (state for state in pods if state.name != pod or state.former)
+    state = carried_orders.newest_pod(others, asked.run, asked.source)
+    return None if state is None else Before(state, asked.run)
 
 
 async def plan(live: PodSession, asked: RestoreRequest) -> PlanView:
