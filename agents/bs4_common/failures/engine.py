@@ -232,6 +232,17 @@ class Engine:
         matcher.raised.feed(line, place)
         return matcher.news
 
+    def raised(self) -> list[Raised]:
+        """Return the exceptions that have ended the processes of a run, by its logs: those after
+        which a log shows no more work.
+        """
+        sources = {source for logs in EXITS.values() for source in logs}
+        found = []
+        for (_, _, source), matcher in self._matchers.items():
+            if source in sources and matcher.raised.latest is not None:
+                found.append(matcher.raised)
+        return found
+
     def due(self) -> float | None:
         """Return the earliest time at which `evaluate` should be called again, in seconds of the
         monotonic clock. At that time a finding will have lasted for its hold time, which is how

@@ -108,6 +108,10 @@ class Diagnosis(TypedDict):
     """The paths of logs, and of directories without any log, whose content could not be judged:
     that they show no failure is not known.
     """
+    unnamed: list[str]
+    """The exceptions with which logs without a finding end, as text with the file and line that
+    raised them. No playbook knows them; their logs are in `unjudged` too.
+    """
     guessed: dict[str, str]
     """{name of a log: program}, for logs in a directory of which it was not clear which program
     wrote them. They were read as logs of the program that is named here.
@@ -126,6 +130,10 @@ class AssumedDiagnosis(TypedDict):
     unjudged: list[str]
     """The paths of logs, and of directories without any log, whose content could not be judged:
     that they show no failure is not known.
+    """
+    unnamed: list[str]
+    """The exceptions with which logs without a finding end, as text with the file and line that
+    raised them. No playbook knows them; their logs are in `unjudged` too.
     """
     assumed: dict[str, str]
     """{path of a log: program}, with the program that was assumed to have written the log."""
@@ -151,7 +159,13 @@ def assuming(
     cannot be read. Raises UnclearSource if it is not clear which program wrote a file, the file is
     not text, and no other path has a finding.
     """
-    whole: AssumedDiagnosis = {"findings": [], "coverage": [], "unjudged": [], "assumed": {}}
+    whole: AssumedDiagnosis = {
+        "findings": [],
+        "coverage": [],
+        "unjudged": [],
+        "unnamed": [],
+        "assumed": {},
+    }
     unclear: UnclearSource | None = None
     with _kept(paths, source) as piped:
         for path in paths:
@@ -171,6 +185,7 @@ def assuming(
                 whole["coverage"] += doubts
                 whole["unjudged"] += [str(path)] * len(doubts)
             whole["unjudged"] += found["unjudged"]
+            whole["unnamed"] += found["unnamed"]
             whole["findings"] += found["findings"]
             whole["coverage"] += found["coverage"]
             for file, name in found["guessed"].items():
@@ -217,10 +232,12 @@ def _assumed(path: Path, trainer: str | None, piped: BinaryIO) -> tuple[str, Dia
             f"{path} does not look like a log: it begins with bytes that are no text.",
             "Give the log itself, or a run's directory.",
         )
+    unnamed = next((one["unnamed"] for _, one in tried if one["unnamed"]), [])
     return "", {
         "findings": [],
         "coverage": [f"{path} ({_UNCLEAR})"],
         "unjudged": [str(path)],
+        "unnamed": unnamed,
         "guessed": {},
     }
 
@@ -300,6 +317,7 @@ def diagnose(
     findings: list[FindingRow] = []
     coverage: list[str] = []
     unjudged: list[str] = []
+    unnamed: list[str] = []
     guessed: dict[str, str] = {}
     subjects: list[_Subject] = []
     for path in paths:
@@ -314,9 +332,15 @@ def diagnose(
     for subject in subjects:
         engine = Engine(library, live=False, rules=rules)
         facts = offline.as_facts([subject.read(engine, thorough)], engine, idle_s or 0.0)
+        known = len(findings)
         for transition in engine.evaluate(facts, complete=idle_s is None):
             if transition.event == "opened":
                 findings.append(_finding(transition, subject))
+        if len(findings) == known:
+            for raised in engine.raised():
+                unnamed.append(raised.headline)
+                if raised.latest is not None:
+                    unjudged.append(subject.name(raised.latest["file"]))
         coverage += [*facts.coverage, *subject.unread]
         unjudged += subject.unjudged
         if subject.run is not None and not _any_log(engine, facts):
@@ -328,6 +352,7 @@ def diagnose(
         "findings": findings,
         "coverage": list(dict.fromkeys(coverage)),
         "unjudged": list(dict.fromkeys(unjudged)),
+        "unnamed": list(dict.fromkeys(unnamed)),
         "guessed": guessed,
     }
 

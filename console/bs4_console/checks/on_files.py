@@ -42,6 +42,8 @@ def judge_files(path: Path, source: str | None = None, trainer: str | None = Non
                 "playbook": f["playbook"],
             }
         )
+    for raised in report["unnamed"]:
+        found.append(Reason(UNKNOWN, "files", f"it ended with {raised}, which is no known failure"))
     for name in report["unjudged"]:
         found.append(Reason(UNKNOWN, name, f"{name} could not be judged"))
     return verdict(

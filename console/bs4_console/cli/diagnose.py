@@ -60,7 +60,9 @@ def run(options: argparse.Namespace) -> int:
     for finding in report["findings"]:
         for line in _told(finding, texts.get(finding["id"], {})):
             print(line)
-    if not report["findings"]:
+    for raised in report["unnamed"]:
+        print(f"It ended with {raised}, which is no known failure.")
+    if not report["findings"] and not report["unnamed"]:
         print(_NOT_SURE if report["unjudged"] else "Nothing known is wrong here.")
     for source in dict.fromkeys(report["assumed"].values()):
         logs = [path for path, name in report["assumed"].items() if name == source]

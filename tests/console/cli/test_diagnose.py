@@ -67,6 +67,32 @@ def test_the_same_line_elsewhere_is_no_finding(console: Console, log: Path) -> N
     assert text.out.startswith("Nothing known is wrong here.\nnot looked at: ")
 
 
+ENDED = b"""12:00:00    INFO Starting training loop
+12:00:02   ERROR An error has been caught in function 'train', process 'MainProcess' (12):
+Traceback (most recent call last):
+  File "/root/prime-rl/src/prime_rl/trainer/rl/train.py", line 300, in train
+    adv = batch["advantages"]
+KeyError: 'advantages'
+"""
+
+
+def test_a_log_that_ends_with_an_exception_that_nobody_knows_is_not_well(
+    console: Console, log: Path
+) -> None:
+    log.write_bytes(ENDED)
+    for words in ((), ("--source", "trainer")):
+        done = console("diagnose", str(log), *words)
+        assert done.code == 3
+        ended = "It ended with KeyError: 'advantages' (prime_rl/trainer/rl/train.py:300 in train)"
+        assert done.out.startswith(f"{ended}, which is no known failure.\n"), done.out
+    told = console("diagnose", str(log), "--source", "trainer", "--json").json
+    assert (told["unjudged"], len(told["unnamed"])) == ([str(log)], 1)
+    # An exception after which the program works on has ended nothing.
+    steps = [b"12:00:%02d SUCCESS Step %d | Loss 0.1\n" % (n, n) for n in range(3, 40)]
+    log.write_bytes(ENDED + b"".join(steps))
+    assert console("diagnose", str(log), "--source", "trainer").code == 0
+
+
 def test_a_log_that_was_perhaps_read_wrongly_is_named(
     console: Console, log: Path, tmp_path: Path
 ) -> None:
