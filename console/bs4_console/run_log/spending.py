@@ -97,13 +97,6 @@ def filled(stays: Iterable[Stay], written: Mapping[str, float]) -> list[Stay]:
     return filled
 
 
-def since(stays: Iterable[Stay], t: float) -> list[Stay]:
-    """Return the parts of `stays` (a stay is the time that a run was on one pod) that lie after the
-    Unix time `t` in seconds. A stay that ended before `t` is left out.
-    """
-    return [replace(stay, began_t=max(stay.began_t, t)) for stay in stays if stay.until_t > t]
-
-
 def total(stays: Iterable[Stay]) -> float:
     """Return the sum of the costs, in US dollars, of `stays`. A stay is the time that a run was on
     one pod; stays whose price is not known are left out. Time in which several runs shared one pod

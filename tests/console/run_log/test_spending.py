@@ -6,7 +6,7 @@ import pytest
 
 from bs4_console.pods.state import PodState
 from bs4_console.run_log.record_fold import continued, fold
-from bs4_console.run_log.spending import Stay, since, stays, total
+from bs4_console.run_log.spending import Stay, stays, total
 from tests.console.tui import fixtures
 
 
@@ -37,12 +37,6 @@ def test_a_stay_without_a_price_hides_no_other() -> None:
     found = [stay("a", "one", 0, 4, None), stay("b", "one", 1, 2)]
     assert found[0].cost is None
     assert total(found) == 2.0
-
-
-def test_only_what_is_after_a_time() -> None:
-    found = [stay("a", "one", 0, 4), stay("b", "one", 0, 2), stay("c", "two", 3, 4)]
-    left = since(found, 3 * 3600)
-    assert [(each.run, each.cost) for each in left] == [("a", 2.0), ("c", 2.0)]
 
 
 def pod(name: str, began_ago: float, first: int, last: int, last_ago: float) -> PodState:
