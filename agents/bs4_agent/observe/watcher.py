@@ -78,9 +78,9 @@ class Watcher:
     ) -> None:
         """Match one line of the log `source` of an attempt against the log signatures (the patterns
         of known failures). `trainer` is the id of the run's trainer. `place` says where the line
-        stands: the file, the byte offset and the number of the line. If a signature matches, or the
-        line has the level ERROR or CRITICAL, the next scan begins earlier. May be called from any
-        thread.
+        stands: the file, the byte offset and the number of the line. What matches is kept for the
+        next scan, which comes at once and not after the usual seconds if a signature matches or the
+        line has the level ERROR or CRITICAL. May be called from any thread.
         """
         with self._lock:
             fired = self._engine.feed(run, attempt, trainer, source, line, place)

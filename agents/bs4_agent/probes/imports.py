@@ -77,8 +77,8 @@ def probe(
 
 def main() -> None:
     """Do the work of the process that `probe` starts: import the modules that standard input names,
-    and write one line of JSON for each as soon as its result is known, so that a crash loses only
-    the result of the module that crashed. Then end the process.
+    and write one line of JSON for each to standard output as soon as its result is known, so that a
+    crash loses only the result of the module that crashed. Then end the process.
     """
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # other output of a module goes to standard error

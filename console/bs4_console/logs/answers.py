@@ -16,11 +16,11 @@ class Sought(TypedDict, total=False):
 
     cursor: str | None
     """The place as GENERATION:OFFSET (the number of one of the log's files, and the byte in it), or
-    None if no line nearby shows a time of day.
+    None if none of the lines that were looked at shows a time of day.
     """
     cut: bool
-    """True if the place is not as far back as requested, because there are more bytes between than
-    the query may cover.
+    """True if the place is not as far back as requested, because there are more bytes between the
+    requested place and the one from which the search begins than a query may cover.
     """
     within: bool
     """True if the place is in the middle of a line."""

@@ -243,8 +243,9 @@ class LogStore:
 
     def append(self, data: bytes, source: int = 0, cursor: str | None = None) -> None:
         """Append bytes of the log with the number `source`, exactly as they are on the pod; they
-        may end in the middle of a line. `cursor` is their place on the pod, GENERATION:OFFSET (the
-        number of one of the log's files, and the byte in it), or None if it is not known.
+        may end in the middle of a line. `cursor` is the place of the first one on the pod,
+        GENERATION:OFFSET (the number of one of the log's files, and the byte in it), or None if it
+        is not known.
         """
         self.received += len(data)
         self.revision += 1

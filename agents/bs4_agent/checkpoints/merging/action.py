@@ -148,8 +148,9 @@ class RunMerger:
         return context.merging.merged(context.prepared, context.action)
 
     def check(self, context: MergeContext, planned: Planned) -> Sequence[Target]:
-        """Return an empty list, because nothing that exists is changed. The merger's own process
-        checks the checkpoint, while it protects the checkpoint against removal.
+        """Return an empty list, because a merge has no targets (processes or files that exist and
+        on which a step acts). The merger's own process checks the checkpoint, while it protects the
+        checkpoint against removal.
         """
         return []  # the worker checks the step while it holds it
 

@@ -49,8 +49,9 @@ class RestoreSet:
         return context.pod_actions.restored(context.run, planned.parameters)
 
     def check(self, context: Context, planned: Planned) -> Sequence[Target]:
-        """Return an empty list, because the step has no targets. `planned` is the step. Raises
-        PlanChanged if the run is running again.
+        """Check right before the restore, the step `planned`, that it still fits, and return an
+        empty list, because a restore has no targets (processes or files that exist and on which a
+        step acts). Raises PlanChanged if the run is running again.
         """
         if living(context.facts()):
             raise PlanChanged(
