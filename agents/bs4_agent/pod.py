@@ -680,8 +680,9 @@ class Pod:
         """Fetch the checkpoint of a planned restore, put it where the trainer looks for it, and
         return a sentence about the result. `parameters` are those of the plan's step `restore_set`;
         in them, `asked` (the request) and `identity` (the hash of the list of the checkpoint's
-        files) say which checkpoint it is, as `remote_step` returned them. `key` is the action's key, and `say` receives progress messages. Raises an AgentError, for
-        example if the disk has too little space.
+        files) say which checkpoint it is, as `remote_step` returned them. `key` is the action's
+        key, and `say` receives progress messages. Raises an AgentError, for example if the disk has
+        too little space.
         """
         restoring = self.restoring()
         prepared = restoring.of(parameters)

@@ -81,8 +81,8 @@ class Model:
     says in words what is known of training it, and `problems` what is known to go wrong.
 
     `blocked` is an empty dictionary if nothing is known against training the model. Otherwise it
-    has the reason, and under the key `applies` the id of the trainer with which training fails, or
-    "any" for all trainers.
+    has the reason under the key `reason`, and under `applies` the id of the trainer with which
+    training fails, or "any" for all trainers.
     """
 
     name: str

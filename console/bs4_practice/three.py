@@ -50,8 +50,8 @@ ROLES = (
 
 @dataclass
 class Practice:
-    """Three practice pods with a console: `fleet` are the console's sessions with them, and `pods`
-    maps the name of each to the pod.
+    """Three practice pods with a console: `fleet` has the console's sessions with them, `pods` maps
+    the name of each to the pod, and `shells` to the words of the command that opens a shell there.
     """
 
     fleet: Fleet

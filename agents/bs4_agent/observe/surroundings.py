@@ -97,8 +97,9 @@ def _environment(pid: int) -> tuple[frozenset[str] | None, str | None, bool]:
 
 
 def dataset_caches(members: Sequence[Member]) -> list[DatasetCache] | None:
-    """Return the entries of the cache of the `datasets` library that the processes `members` of a
-    run use, or None if the cache cannot be found or does not exist.
+    """Find the directory in which the library `datasets` keeps its cache for the processes
+    `members` of a run, by their environment, and return all entries there, one for each dataset,
+    also of other runs. Return None if there is no such directory.
     """
     root = _datasets_root(members)
     if root is None:

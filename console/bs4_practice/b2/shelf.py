@@ -128,7 +128,7 @@ class Shelf:
             return next(key for key, value in self.buckets.items() if value == name)
 
     def make_key(self, key: Key) -> Key:
-        """Add `key` to the keys that the store knows, and return it."""
+        """Add `key` to the application keys that the store accepts, and return it."""
         with self.lock:
             self.keys[key.id] = key
         return key

@@ -59,8 +59,9 @@ CLASSES = {
 def install(project: Path, uv: Path, python: str, generation: str) -> None:
     """Create a Python environment in `project/.venv`, with the commands of an imitation of prime-rl
     and the training environment "reverse-text", and an imitation of uv as `uv/bin/uv`. `generation`
-    is "2026-01" or "current". `python` is the path of the interpreter of both. Raises RuntimeError
-    if setproctitle cannot be imported.
+    says which prime-rl is imitated: "2026-01" or "current". `python` is the path of the Python that
+    runs the commands and that uv. Raises RuntimeError if this program's Python cannot import
+    setproctitle.
     """
     install_training(project, python, generation)
     install_environment(_site_packages(project / ".venv"), ENVIRONMENT)

@@ -127,8 +127,8 @@ def unchanged(staging: Path, files: object, targets: Iterable[Target]) -> str:
 
 
 def missing_bytes(targets: Iterable[Target]) -> int:
-    """Return the number of bytes that `fetch` would have to transfer. Only the sizes of files on
-    the disk are compared; no file is read.
+    """Return the number of bytes that `fetch` would have to transfer: the full size of each of the
+    files `targets` that is not on the disk or has another size there. No file is read.
     """
     return sum(
         target.file.size
