@@ -254,9 +254,9 @@ class NeededPort(TypedDict, total=False):
 
 
 class StartPart(Unknown, total=False):
-    """The part of an answer about a start that is about the run itself: the plan of its launch, the
-    settings that matter, and what it needs on the pod. None means that a value is not known or not
-    set.
+    """What a preflight (the look at a pod before a run is started) says of the run itself: the plan
+    of its launch, the settings that matter, and what it needs on the pod. None means that a value
+    is not known or not set.
     """
 
     plan: ShownPlan | None
@@ -290,6 +290,7 @@ class StartPart(Unknown, total=False):
     leave it out.
     """
     ports: Sequence[NeededPort]
+    """The ports on which the run will listen."""
     serves_itself: bool | None
     """True if the run starts its own inference server."""
     disk: DiskUsage
@@ -297,7 +298,7 @@ class StartPart(Unknown, total=False):
     cache: DiskUsage
     """The use of the filesystem with Hugging Face's cache."""
     python: str
-    """The path of the Python interpreter, if it is not that of the checkout."""
+    """The path of the Python interpreter, or "" if it is that of the checkout."""
     engine: str | None
     """The program that generates the rollouts."""
     bytes_each: float

@@ -23,8 +23,8 @@ _SHORT = 200
 
 
 def know_environment(environment: Mapping[str, str] = os.environ) -> None:
-    """Add to the list of texts that this process never shows the values of those variables in
-    `environment` whose names are those of secrets, such as an API key.
+    """Register the values of the secrets in `environment`, variables with names such as
+    WANDB_API_KEY, so that this process never shows them.
     """
     for name, value in environment.items():
         if is_secret(name, value):

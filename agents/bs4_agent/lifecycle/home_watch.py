@@ -21,7 +21,7 @@ class HomeWatch:
     """Notices that the agent's home directory was removed, emptied or replaced by another one. It
     remembers the device, the inode and the id (a random text in a file) of the directory that is at
     the home's path at first, and compares them later with those of the directory that is there
-    then. If the directory was emptied, its id is missing, or is another one that was made since.
+    then. An emptied directory is noticed by its id, which is then missing or newly made.
 
     The first directory is kept open, because otherwise the kernel could give its inode number to
     another directory.

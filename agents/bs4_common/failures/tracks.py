@@ -51,8 +51,9 @@ class Sighting:
 class Track:
     """The progress of one log signature (a pattern of a known failure) in one log of one attempt:
     its matches so far, and whether it has fired, which means that it has matched as often as it
-    must. The roles of its expressions are "pattern", "near", "cleared_by", "only_after" and
-    "not_after". `first` and `latest` are the first and the last match, and `hits` is their number.
+    must. A signature consists of regular expressions, each with a role: "pattern", "near",
+    "cleared_by", "only_after" or "not_after". `first` and `latest` are the first and the last match
+    (None before one), and `hits` is their number.
     """
 
     __slots__ = (

@@ -383,9 +383,9 @@ class LogStore:
         return block.sources[index], block.line(index)
 
     def passed(self, number: int) -> object:
-        """Return the key (`LogFilter.key`) of the filter by which the pod has chosen the line with
-        this number. Return None if the pod has sent all lines around it. Raises IndexError if the
-        line is not in memory or is unfinished.
+        """Return the key (`LogFilter.key`) of the filter that was set when the pod sent the line
+        with this number, or None if no filter was set, so that its neighbours were sent too. Raises
+        IndexError if the line is not in memory or is unfinished.
         """
         return self._blocks[self.block_of(number)].passed
 

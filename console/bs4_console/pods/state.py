@@ -425,8 +425,8 @@ class PodState:
     def worst(self) -> tuple[int, str]:
         """Return the most serious problem of this pod and its runs as (severity, phrase). A higher
         number is more serious: 0 is no problem (1 is not used), 2 a run that failed or an open
-        incident that is not critical, 3 a pod that cannot be reached, and 4 a critical incident. The phrase is for a
-        person, and "" if there is no problem.
+        incident that is not critical, 3 a pod that cannot be reached, and 4 a critical incident.
+        The phrase is for a person, and "" if there is no problem.
         """
         incidents = self.ledger.open_incidents()
         for incident in incidents:

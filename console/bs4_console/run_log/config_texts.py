@@ -252,7 +252,8 @@ async def keep_of(live: PodSession) -> None:
 async def keep_planned(live: PodSession, plan: Launched, kept: ConfigTexts | None = None) -> None:
     """Save on this machine the text of the config with which a run was launched by the plan `plan`,
     unless it is saved already. The text is read from the connected pod `live`. If it cannot be read
-    there or written here, a note that says so is added to the pod's state. Raises LinkError if the link is lost.
+    there or written here, a note that says so is added to the pod's state. Raises LinkError if the
+    link is lost.
 
     `kept` is the store of this pod's config texts; None opens it.
     """

@@ -365,7 +365,7 @@ def _prune(
 def open_store(home: Home, job: UploadJob) -> Store:
     """Open the job's B2 bucket with the key that is stored on this pod, and return the store.
     Raises NotApplicable if there is no key, and StoreAuth if other users can read the key's file.
-    Raises BadRequest if the job's place cannot be read.
+    Raises BadRequest if the job's place, the text that names bucket and prefix, is malformed.
     """
     from bs4_common.checkpoints.remote import b2
 

@@ -195,7 +195,8 @@ def kept_config(notes: Path, found: RemoteSet, path: str) -> Path:
 
 def find(store: Store, place: Place, run: str, step: int | None = None) -> RemoteCopy:
     """Find the newest step of `run` that is complete in the object store, or exactly `step`, and
-    return it with the steps that were passed over and the reasons.
+    return it with the steps that were passed over and the reasons. If there is none, `chosen` of
+    the returned RemoteCopy is None.
 
     A step is complete if its manifest (the list of its files) can be read, and the store lists
     every file of it with the size and SHA-1 in the manifest. If latest.json, the file that points

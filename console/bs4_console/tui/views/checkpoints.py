@@ -64,9 +64,9 @@ def is_leftover(one: CheckpointRow, since: float) -> bool:
 
 def being_written(one: CheckpointRow, found: CheckpointReport, since: float) -> bool:
     """Return True if the checkpoint `one` of the report `found` is not complete, and the run may be
-    writing it now: a file of it is younger than WRITTEN_S (900) seconds, or there is none yet.
-    `since` is the beginning of the run's newest attempt as a Unix time; what an earlier one has
-    left is not written any more.
+    writing it now: a file of it is younger than WRITTEN_S (900) seconds, or it has no file yet.
+    Return False if an earlier attempt has left it: `since` is the beginning of the run's newest
+    attempt as a Unix time.
     """
     if one["complete"] or not found["live"] or is_leftover(one, since):
         return False
