@@ -39,9 +39,9 @@ class SafePoints:
     def rest(self) -> Iterator[None]:
         """Let a newer agent take over during the `with` block, which must be inside a block of
         `step`. This thread counts as outside a step meanwhile. An agent that takes over runs the
-        code of the block again, so that code must change nothing. After `hold` was called, the end
-        of the block waits until `release` is called. An empty block marks the point between two
-        steps.
+        code of the block again, so that code must change nothing. After another thread has called
+        `hold`, the end of the block waits until `release` is called. An empty block marks the point
+        between two steps.
         """
         self._leave()
         try:

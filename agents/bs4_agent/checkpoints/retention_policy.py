@@ -45,9 +45,9 @@ class Decision:
     """The decision about which checkpoints of a run may be removed from the disk.
 
     `free` has the checkpoints that may be removed, oldest first. `kept` has the steps of the newest
-    complete checkpoints, which stay; if `free` is not empty, their files were verified. `spared`
-    maps each other old step to the reason why it is not removed for now. `refused` says why nothing
-    at all may be removed, or is "".
+    complete checkpoints, which stay; the files of these were verified if `free` is not empty.
+    `spared` maps each other old step to the reason why it is not removed for now. `refused` says
+    why nothing at all may be removed, or is "".
     """
 
     free: Sequence[StepSet] = ()

@@ -95,9 +95,9 @@ def compose_end(
     left: Sequence[Member],
     output: Path | None = None,
 ) -> End:
-    """Return the End of an attempt, which says how it ended. Code and signal are those of its
-    launcher (`over`). The final lines of the logs decide whether it was a good end. `detail` is a
-    sentence for a person about all that.
+    """Return the End of an attempt (one start of a run), which says how it ended. Code and signal
+    are those of its launcher (`over`). The final lines of the logs decide whether it was a good
+    end. The field `detail` of the End is a sentence for a person about all that.
 
     `left` are the processes of the attempt that still live; the sentence names them. `output` is
     the file with the launcher's own output, or None; some trainers print their final lines there.

@@ -109,7 +109,9 @@ class Seen:
 
     @property
     def command(self) -> str:
-        """Return the shell command that a boot hook runs on the pod to start the agent."""
+        """Return the shell command that a boot hook on this pod has to run to start the agent,
+        whether there is a hook yet or not.
+        """
         return (
             f"{shlex.quote(self.python)} -IS "
             f"{shlex.quote(f'{self.home}/current/{_MARK.split()[0]}')} boot"

@@ -102,9 +102,9 @@ class Listed:
 class Provisioner:
     """Searches, rents and ends machines at several providers. `book` is the journal of rented
     machines, and `who` is the name of the person that is written into it. `patience` sets how long
-    to wait (None: the defaults). The function `say` is called with a sentence for a person about
-    each thing that happens. `spent` returns what the run of a name has cost until now, in US
-    dollars; None takes what `book` knows, which is machines that were rented here.
+    to wait for providers and machines (None: the defaults). The function `say` is called with a
+    sentence for a person about each thing that happens. `spent` takes a run's name and returns what
+    that run has cost until now, in US dollars; with None only the machines in `book` count.
     """
 
     def __init__(

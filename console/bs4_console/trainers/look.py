@@ -77,10 +77,10 @@ class Reader:
         return self.all(extract.raised, scopes)
 
     def look(self, expected: Expected, scopes: Sequence[ast.AST]) -> Found:
-        """Look for what is expected in these scopes (parts of the source), and return what was
-        found. If an expected message is not there, the result is the constant NOTHING (not found,
-        without a note): this method does not look for another message that may have taken its
-        place.
+        """Look in these scopes (parts of the source) for what the console expects there, such as a
+        log message, a field or an exit code, and return how and on which lines it was found. If an
+        expected message is not there, the result is the constant NOTHING (not found, without a
+        note): this method does not look for another message that may have taken its place.
         """
         if isinstance(expected, Message):
             said = self.messages(expected, scopes)

@@ -67,7 +67,8 @@ class Account:
     """One migration of a config between two versions of prime-rl. `source` is the old config, which
     never changes, and `out` the new one, which is filled value by value. For each old value it is
     recorded whether it was taken over (written to the new config, perhaps under another key) or
-    dropped. `new` is the version for which `out` is, "prime-rl-2026-01" or "prime-rl".
+    dropped. `new` is the version for which `out` is, "prime-rl-2026-01" or "prime-rl", and
+    `component` the program whose config it is, such as "rl" or "sft".
     """
 
     def __init__(self, source: Document, new: str, component: str = "rl") -> None:

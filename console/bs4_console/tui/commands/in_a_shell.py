@@ -32,8 +32,9 @@ WORDS: Mapping[str, str] = {
 
 
 def command_line(word: str, pod: str, run: str) -> str:
-    """Return the command line for a shell that does what a person means by `word`, for example
-    "bs4-console runs report demo --output demo.html", or "" if there is none. `pod` and `run` are
+    """Return the command line to type in a shell for `word`, which a person has entered on the
+    screen but which only a command can do: for "report" for example "bs4-console runs report demo
+    --output demo.html". Return "" if there is no such command. `pod` and `run` are
     the names of what the screen is about; "" leaves POD and RUN for the person to fill in.
     """
     if word not in WORDS:
