@@ -119,8 +119,8 @@ class Journal:
     def whole_records(self) -> Iterator[JournalRecord]:
         """Yield every record of the journal (the agent's log) that is still on the disk, oldest
         first, with the secrets that an action may need again. These secrets are kept in files apart
-        from the journal. After the last record, the secrets of lines that the journal does not have
-        any more are deleted. Nothing may be appended before that.
+        from the journal. After the last record, the secrets of records that the journal does not
+        have any more are deleted. Until all records were yielded, nothing may be appended.
         """
         unseen = self._withheld.names() if self._withheld is not None else set()
         if self._withheld is None or not unseen:

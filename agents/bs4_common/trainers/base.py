@@ -377,9 +377,10 @@ class Trainer(Protocol):
     """
 
     def command(self, spec: LaunchSpec) -> list[str]:
-        """Return the command that starts `spec`, as a list of words. It switches the saving of
-        checkpoints on. Raises BadConfig if the config or its options are wrong or contradict the
-        spec, and NotApplicable if this trainer cannot start what the spec describes.
+        """Return the command that starts `spec`, as a list of words. The command switches the
+        saving of checkpoints on. Raises BadConfig if the config, or an option of `spec`, is wrong
+        or contradicts the spec, and NotApplicable if this trainer cannot start what the spec
+        describes.
         """
 
     def environment(self, spec: LaunchSpec) -> Mapping[str, str]:

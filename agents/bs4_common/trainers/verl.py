@@ -258,9 +258,9 @@ class Verl:
 
     def log_sources(self, spec: LaunchSpec) -> list[LogSource]:
         """Return the newest attempt's metrics file, as the log `metrics`. The list is empty if its
-        path is not known. What the run prints is not among the logs, because the shim (the small
-        process that starts a run's launcher and records how it ends), or the person who started it,
-        wrote that to a file.
+        path is not known. What the run prints is not in this list, because verl itself does not
+        write it to a file: the shim does (the small process that starts a run's launcher and
+        records how it ends), or the person who started the run.
         """
         path = self._metrics(spec)
         if path is not None:

@@ -107,9 +107,9 @@ def conflicts(view: View) -> Iterator[Finding]:
 
 
 def handed_on(view: View) -> Iterator[Finding]:
-    """Yield a finding for each value in a shared table that the trainer, the orchestrator or the
-    inference server would refuse. Each of them receives the value, and some accept less than the
-    shared table does.
+    """Yield a finding for each value in a shared table of the config, one whose values are handed
+    to the trainer, the orchestrator and the inference server, that one of these would refuse. Some
+    of them accept less than the shared table does.
     """
     for shared, targets in SHARED.items():
         for place in targets if view.has(shared) else ():

@@ -25,10 +25,11 @@ async def resolved(
     to start: rl or sft) and the working directory are filled in, as the config that the request
     names on the pod shows them.
 
-    With `setup`, a request that names its trainer is accepted without reading a config, which need
-    not exist yet. `otherwise` is the trainer to use if the config can be read and does not show
-    one; "" means none. Raises UsageError if no trainer can be determined, or if the config belongs
-    to verl and the request names another trainer.
+    With `setup` (the pod is only made ready), no config is read for a request that names its
+    trainer, because the config need not exist yet: the component is then "rl" and the directory the
+    trainer's usual one if the request does not name them. `otherwise` is the trainer to use if the
+    config can be read and does not show one; "" means none. Raises UsageError if no trainer can be
+    determined, or if the config belongs to verl and the request names another trainer.
     """
     given = asked
     if asked.trainer and not asked.cwd:

@@ -92,7 +92,8 @@ class LogPages:
     LogStore, which holds the lines, knows the log; it is put into each line.
 
     `waiting` is a sentence that says why nothing arrives (for example that the connection is down),
-    or "". `crowded` becomes True when the agent refuses a call because too many are under way.
+    or "", and `changed` is called when it changes. `crowded` becomes True when the agent refuses a
+    call because too many are under way.
     """
 
     def __init__(self, reader: LogReader, changed: Callable[[], None]) -> None:

@@ -111,7 +111,8 @@ class Lease:
     async def take(self) -> Grant:
         """Take the lease of the run, the right to act for it that only one controller has at a
         time, and return a grant, the permission to act for a limited time. Raises LeaseHeld if
-        another controller has the lease; the message says which one and for how many more seconds.
+        another controller has the lease (the message says which one and for how many more seconds),
+        or if the object store answers too slowly to be sure that none has.
         """
         foreign = [v for v in await self._versions() if v.version not in self._mine]
         if foreign:

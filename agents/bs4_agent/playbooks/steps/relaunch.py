@@ -79,9 +79,9 @@ class Relaunch:
         targets: Sequence[Target],
         say: Callable[[str], None],
     ) -> str:
-        """Start the attempt that the step `planned` describes, and return a sentence with its
-        number. `targets` is empty, and `say` is not called. Raises an AgentError if the attempt
-        cannot be started.
+        """Start the attempt that `planned`, this step of the plan, describes, and return a sentence
+        with the number of the attempt. `targets` is empty, and `say` is not called. Raises an
+        AgentError if the attempt cannot be started.
         """
         spec = dataclasses.replace(
             context.facts().spec,

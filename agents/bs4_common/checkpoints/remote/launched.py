@@ -17,8 +17,8 @@ CONFIGS = ".bs4/config"
 
 
 class LaunchedFields(TypedDict):
-    """The record of how a run was launched (a `Launched`) as the dictionary of JSON values that a
-    manifest, the list of a checkpoint's files in the object store, has.
+    """How a run was launched, as JSON values: the form that a `Launched` (see its fields) has in a
+    manifest, which lists a checkpoint's files in the object store.
     """
 
     overrides: list[str]

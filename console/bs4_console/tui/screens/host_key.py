@@ -97,7 +97,7 @@ class HostKeyScreen(Question[None]):
         cast("ConsoleApp", self.app).copy(self.command, f"Copied: {self.command}")
 
     def action_retry(self) -> None:
-        """Try to connect to the pod now, and close the dialog."""
+        """Start a new try to connect to the pod, and close the dialog without waiting for it."""
         session = cast("ConsoleApp", self.app).fleet.sessions.get(self.pod.name)
         if session is not None:
             session.retry_now()
