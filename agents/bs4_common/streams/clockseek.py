@@ -182,7 +182,8 @@ class Tape:
         """Find a line that begins at or before `place` and has a clock HH:MM:SS; it need not be the
         last such line. Return two numbers: the place at which the line begins, and its clock in
         seconds since midnight. Return None if no line in about the 256 KiB before `place` has a
-        clock. A place is the number of a byte, counted over the files of the stream that are left.
+        clock. A place is the number of a byte, counted over the files of the stream that still
+        exist.
         """
         for n in range(1, QUIET_STRIDES + 1):
             tick = self.tick_from(max(0, place - n * STRIDE))

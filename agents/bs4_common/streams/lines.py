@@ -89,9 +89,9 @@ class LineIndex:
 
 
 def nth_newline(fd: int, start: int, end: int, count: int) -> int | None:
-    """Return the byte that follows the `count`-th newline (the first is 1) in bytes [start, end) of
-    the open file `fd`, which is where the next line begins. Return None if there are fewer newlines
-    in that range.
+    """Return the offset, from the beginning of the open file `fd`, at which the line after the
+    `count`-th newline (the first is 1) in its bytes [start, end) begins. Return None if there are
+    fewer newlines in that range.
     """
     while start < end:
         block = os.pread(fd, min(STRIDE, end - start), start)

@@ -185,7 +185,8 @@ class Known:
 
 @dataclass(frozen=True, kw_only=True)
 class Believed:
-    """All beliefs (statements about its source) that this program has of one trainer. `id` is the
+    """All beliefs that this program has of one trainer. A belief is a statement about the trainer's
+    source code. `id` is the
     id of the trainer, such as "verl", and `title` its name for a person. `code` has the folders of
     the checkout with its Python code. `known` are the commits and releases with which the beliefs
     were compared.

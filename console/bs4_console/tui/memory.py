@@ -47,7 +47,7 @@ def settle() -> None:
 
 def forget_left(screen: Screen[Any]) -> None:
     """Clear Textual's caches that still hold widgets of a screen that was closed. `screen` is the
-    screen that is shown now.
+    screen that is shown now, whose own caches are cleared too.
 
     Textual's style cache is keyed by the widget (Textualize/textual#6665) and would keep what 1,024
     removed widgets have painted. A widget also caches up to 1,024 results of looking up widgets by

@@ -222,9 +222,9 @@ class Fetch:
         return context.restoring.placed(prepared) or context.restoring.fetched(prepared)
 
     def check(self, context: RestoreContext, planned: Planned) -> Sequence[Target]:
-        """Check right before files are fetched that they still may be, and return an empty list,
-        because fetching has no targets (processes or files that exist and on which a step acts).
-        Raises Refused if the run is running.
+        """Called right before the step `planned` is carried out: check that the files may be
+        fetched. Return an empty list, because fetching has no targets (processes or files that
+        exist and on which a step acts). Raises Refused if the run is running.
         """
         context.restoring.refuse_live(planned.parameters["asked"]["run"])
         return []

@@ -457,8 +457,9 @@ class Restoring:
         )
 
     def enrol(self, prepared: Prepared) -> None:
-        """Register the run with the agent, with the W&B ids that it had before, so that the next
-        launch continues them. A run that has attempts on this pod is left as it is.
+        """Register the run of the restore `prepared` with the agent, with the W&B ids that the run
+        had before, so that its next launch continues the same W&B runs. A run that has attempts on
+        this pod is left as it is.
         """
         known = self._known(prepared.spec.run)
         if known is None or not known.attempts:

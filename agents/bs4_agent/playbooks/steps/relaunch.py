@@ -59,10 +59,10 @@ class Relaunch:
         return context.pod_actions.launched(context.run, context.action) is not None
 
     def check(self, context: Context, planned: Planned) -> Sequence[Target]:
-        """Check right before the start, the step `planned`, that it still fits, and return an empty
-        list, because a start has no targets (processes or files that exist and on which a step
-        acts). Raises PlanChanged if the run is running again, and NotApplicable if another run that
-        is alive holds a port or a GPU that this one needs.
+        """Called right before the step `planned` is carried out: check that the run may still be
+        started as planned. Return an empty list, because a start has no targets (processes or files
+        that exist and on which a step acts). Raises PlanChanged if the run is running again, and
+        NotApplicable if another run that is alive holds a port or a GPU that this one needs.
         """
         _refuse_what_another_run_holds(context)
         if living(context.facts()):
@@ -198,10 +198,10 @@ class RelaunchCompanion:
         return context.pod_actions.launched(planned.parameters["run"], context.action) is not None
 
     def check(self, context: Context, planned: Planned) -> Sequence[Target]:
-        """Check right before the start, the step `planned`, that it still fits, and return an empty
-        list, because a start has no targets (processes or files that exist and on which a step
-        acts). Raises PlanChanged if the inference server is alive again, or has had another attempt
-        since the plan was made.
+        """Called right before the step `planned` is carried out: check that the inference server
+        may still be started as planned. Return an empty list, because a start has no targets
+        (processes or files that exist and on which a step acts). Raises PlanChanged if the
+        inference server is alive again, or has had another attempt since the plan was made.
         """
         server = context.pod_actions.companion(context.run)
         if (

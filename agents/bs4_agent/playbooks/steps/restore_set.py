@@ -49,9 +49,10 @@ class RestoreSet:
         return context.pod_actions.restored(context.run, planned.parameters)
 
     def check(self, context: Context, planned: Planned) -> Sequence[Target]:
-        """Check right before the restore, the step `planned`, that it still fits, and return an
-        empty list, because a restore has no targets (processes or files that exist and on which a
-        step acts). Raises PlanChanged if the run is running again.
+        """Called right before the step `planned` is carried out: check that the checkpoint may
+        still be restored as planned. Return an empty list, because a restore has no targets
+        (processes or files that exist and on which a step acts). Raises PlanChanged if the run is
+        running again.
         """
         if living(context.facts()):
             raise PlanChanged(

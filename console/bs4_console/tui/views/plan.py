@@ -230,8 +230,9 @@ def _touched(step: PlanStep, width: int) -> list[Line]:
 
 
 def moved_lines(shown: Shown, width: int) -> list[Line]:
-    """Return what a step of a plan moves, in lines of at most `width` cells: the folder that it is
-    all in, each path with its size in front of it, where a long path cannot hide it, and the sum.
+    """Return lines of at most `width` cells that show what a step of a plan moves: the folder that
+    holds all of the paths, then each path after its size (so that a long path cannot push the size
+    out of sight), then the sum of the sizes.
     `shown` is the part of the step that says what it touches.
     """
     moved, sized, total = moved_entries(shown), [], 0
