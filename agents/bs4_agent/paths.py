@@ -68,8 +68,8 @@ class Home:
         return self.root / "sock"
 
     def socket(self, bundle: str) -> Path:
-        """Return the path of the Unix socket on which the agent listens that was installed from the
-        bundle (a release of the agent's code) with the hash `bundle`.
+        """Return the path of the Unix socket of the agent that was installed from the bundle (a
+        release of the agent's code) with the hash `bundle`.
         """
         return self.sockets / f"{bundle[:12]}.sock"
 

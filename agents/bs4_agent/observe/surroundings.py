@@ -108,9 +108,9 @@ def dataset_caches(members: Sequence[Member]) -> list[DatasetCache] | None:
 
 
 def dataset_caches_in(root: Path) -> list[DatasetCache] | None:
-    """Return the entries of one cache directory of the `datasets` library, or None if the directory
-    does not exist. An entry is complete if it holds `dataset_info.json`; an unfinished one is named
-    `<hash>.incomplete`.
+    """Return all entries, finished or not, of one cache directory of the `datasets` library, or
+    None if the directory does not exist. An entry is complete if it holds `dataset_info.json`; an
+    unfinished one is named `<hash>.incomplete`.
     """
     if not root.is_dir():
         return None

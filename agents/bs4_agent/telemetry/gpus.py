@@ -48,8 +48,8 @@ class GpuSource(Protocol):
     def sample(self) -> Gpus:
         """Return a sample of the GPUs for this moment, a dictionary that becomes the value of
         `gpus` in a telemetry record. `pids` in it is "unknown", because a GPU source does not find
-        out to which run each process belongs, and `xids` is empty, because `take_xids` returns
-        these events.
+        out to which run each process belongs, and `xids` (the driver's error events) is empty,
+        because `take_xids` returns those.
 
         An error of the driver raises nothing. If the driver is missing, `state` is "absent", and if
         it fails, "error"; `detail` says why, and there are no devices.

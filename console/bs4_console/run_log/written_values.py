@@ -178,9 +178,9 @@ def _float(digits: str) -> float:
 
 
 def config_version(config: str, titles: Iterable[str]) -> str:
-    """Return the version of a run's config, such as "v3", as a person's document states it: in the
-    config's path ("a.toml:v3") or in the headings `titles` of the run's section ("Config (v4 -
-    Resilient)"). Return "" if neither says it.
+    """Return the version of a run's config, such as "v3", as a person has written it in an imported
+    training log: in the config's path ("a.toml:v3"), or else in one of the headings `titles` of the
+    run's section ("Config (v4 - Resilient)"). Return "" if neither says it.
     """
     if found := _VERSION.search(config):
         return found[1]

@@ -47,9 +47,9 @@ class Packer:
         return self._seen
 
     def pack(self) -> None:
-        """Wait without limit for the next batch of the orchestrator, and write one file with a
-        share of it for each rank. A batch that has too few tokens to fill the ranks is written too,
-        but not before 10 seconds (times BS4_MINIATURE_PACE) after the call.
+        """Wait without limit for the next batch of the orchestrator, divide it among the ranks, and
+        write one file for each rank. A batch that has too few tokens to fill the ranks is written
+        too, as it is, but not before 10 seconds (times BS4_MINIATURE_PACE) after the call.
         """
         batch = self._wait_for_batch()
         examples: list[Message] = batch["examples"]
