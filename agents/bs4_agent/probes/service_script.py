@@ -97,7 +97,10 @@ class ClockAnswer(TypedDict):
 
 
 class ServicesAnswer(TypedDict, total=False):
-    """The answers of all services. A service that was not to be queried is left out."""
+    """What the probe has found out about the services that a run needs: Hugging Face (`hub`), W&B
+    and the object store (`b2`), the model on the hub, and how far the pod's clock is from theirs. A
+    service that was not to be queried has no key here.
+    """
 
     hub: ServiceAnswer
     wandb: ServiceAnswer

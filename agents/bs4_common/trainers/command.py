@@ -196,8 +196,8 @@ def program(spec: LaunchSpec, scripts: Mapping[str, str], modules: Mapping[str, 
     `uv run torchrun ... -m MODULE` if it has several ranks. `scripts` and `modules` have the script
     and the module of each component.
 
-    Raises NotApplicable if this version of prime-rl has no such component, or if the component
-    starts its ranks itself.
+    Raises NotApplicable if this version of prime-rl has no such component, or if the spec has
+    several ranks for a component that starts its ranks itself.
     """
     if spec.component not in scripts:
         raise NotApplicable(

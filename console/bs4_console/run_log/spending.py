@@ -37,12 +37,11 @@ def stays(
     oldest first. `prices` maps the names of runs to prices in US dollars an hour that a person
     noted; they replace the price that was recorded at the launch.
 
-    If no end of a run is recorded, its stay lasts until `now` (Unix time in seconds) if the pod is
-    among `present`, the names in the inventory, and was not made anew since. Otherwise it lasts
-    until the newest training step that was read, which is also the least that it lasts: a pod's
-    clock may be ahead of this machine's. If such a run continued on another pod, its stay
-    ends when it began there, or at the newest step on the first pod if that is later, but never
-    after the end found above.
+    A stay without a recorded end ends at `now` (Unix time in seconds) if the pod is among
+    `present`, the names in the inventory, and was not made anew since; else at the newest training
+    step that was read. It never ends before that step, because a pod's clock may be ahead of this
+    machine's. If such a run continued on another pod, its stay ends earlier: when it began there,
+    or at the newest step on the first pod if that is later.
     """
     found: list[tuple[Stay, float | None]] = []
     for pod in pods:

@@ -324,8 +324,9 @@ class Restore(PlannedKind[RestorePlan]):
         return RestoreContext(self._restoring, action.key)
 
     def verify(self, action: Underway[RestorePlan], context: RestoreContext) -> Outcome:
-        """Return the outcome of the action: it has succeeded if the checkpoint is complete on the
-        pod. Raises PlanChanged if the agent's notes about the checkpoint are gone.
+        """Return the outcome of the action: it has reached its goal if the checkpoint is complete
+        on the pod, and otherwise it has not. Raises PlanChanged if the files are gone in which the
+        agent has noted what belongs to the checkpoint.
         """
         plan = action.plan
         prepared = self._restoring.again(plan.asked, plan.identity)
