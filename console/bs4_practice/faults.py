@@ -241,6 +241,22 @@ async def wait_generating(pod: PracticePod, timeout: float = 60.0) -> None:
     )
 
 
+async def kill_generating(pod: PracticePod, name: str = "engine") -> None:
+    """Kill the process `name` of the pod's vLLM (its "engine" or "worker") with SIGKILL while the
+    pod's vLLM is answering a request. The process is paused before the last look, so that no answer
+    can be finished between that look and its death. Raises TimeoutError if no request comes within
+    60 seconds.
+    """
+    process = (await asyncio.to_thread(find, pod, name))[0]
+    while True:
+        await wait_generating(pod)
+        pause(process)
+        if await asyncio.to_thread(requests_running, pod.api_port) > 0:
+            break
+        resume(process)
+    kill(process)
+
+
 def put_checkpoint(
     pod: PracticePod, step: int, parts: Sequence[str] = ("orchestrator",)
 ) -> list[Path]:

@@ -98,8 +98,7 @@ async def kill_engine_while_it_generates(stage: Stage) -> None:
     """Kill the run's vLLM engine with SIGKILL while it generates. Raises TimeoutError if no
     generation begins within 60 seconds.
     """
-    await faults.wait_generating(stage.pod)
-    faults.kill(faults.find(stage.pod, "engine")[0])
+    await faults.kill_generating(stage.pod)
 
 
 async def stop_engine(stage: Stage) -> None:

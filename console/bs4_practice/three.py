@@ -76,8 +76,7 @@ class Practice:
         state = self.fleet.sessions[role.name].state
         while (run := state.runs.get(RUN)) is None or (run.step or 0) < after:
             await asyncio.sleep(0.5)
-        await faults.wait_generating(self.pods[role.name])
-        faults.kill(faults.find(self.pods[role.name], "engine")[0])
+        await faults.kill_generating(self.pods[role.name])
         return state
 
     @staticmethod

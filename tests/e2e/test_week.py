@@ -311,8 +311,7 @@ def wednesday(week: Week, person: Person) -> None:
 
 
 async def kill_the_engine(pod: PracticePod) -> None:
-    await faults.wait_generating(pod)
-    faults.kill(faults.find(pod, "engine")[0])
+    await faults.kill_generating(pod)
 
 
 def what_died(week: Week) -> str:

@@ -179,8 +179,7 @@ async def test_the_current_orchestrator_gives_up_after_its_ten_tries(start: Star
     """
     async with start("current") as pod, Run(pod) as run:
         await trained(pod, 2)
-        await faults.wait_generating(pod)
-        faults.kill(faults.find(pod, "engine")[0])
+        await faults.kill_generating(pod)
         assert await run.code(90) == 1
         assert "Fatal error in run_orchestrator" in log_text(pod, "orchestrator")
         assert "No admitted train payload after 8 finalized units" in log_text(pod, "orchestrator")

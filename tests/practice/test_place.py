@@ -78,7 +78,11 @@ def headless_demo(directory: Path) -> subprocess.Popen[bytes]:
         "TMPDIR": str(directory),
         **{f"BS4_{name}_DIR": str(directory / name) for name in ("CONFIG", "DATA", "STATE")},
     }
-    code = "from bs4_console.cli.main import main; raise SystemExit(main(['demo', '--headless']))"
+    # A suite that runs under `nohup` hands down that SIGHUP is ignored, and a demo respects that.
+    code = (
+        "import signal; signal.signal(signal.SIGHUP, signal.SIG_DFL); "
+        "from bs4_console.cli.main import main; raise SystemExit(main(['demo', '--headless']))"
+    )
     return subprocess.Popen(
         [sys.executable, "-c", code],
         env=environment,

@@ -37,8 +37,7 @@ async def kill_worker(stage: Stage) -> None:
     """Kill the run's vLLM worker with SIGKILL while the engine generates. Raises TimeoutError if no
     generation begins within 60 seconds.
     """
-    await faults.wait_generating(stage.pod)
-    faults.kill(faults.find(stage.pod, "worker")[0])
+    await faults.kill_generating(stage.pod, "worker")
 
 
 async def stop_worker(stage: Stage) -> None:
