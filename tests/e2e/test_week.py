@@ -428,6 +428,8 @@ def thursday(week: Week, person: Person) -> None:
 
 
 def friday(week: Week, person: Person) -> None:
+    # The screen looks into the inventory every few seconds; until then v2 is a run of two pods.
+    person.sees("1 pod ", seconds=LONG_S)
     person.terminal.type(":run v2\r")
     person.sees("v2 on beta")
     person.terminal.type(":note Sync before you sleep\r")
